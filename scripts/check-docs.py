@@ -38,6 +38,16 @@ FAULTS = ROOT / "docs/src/diagnostics"
 RECIPES = ROOT / "docs/src/recipes"
 SCRIPT = re.compile(r"^// (?P<path>automations/[\w/-]+\.m?js)\s*$")
 FENCE = re.compile(r"^(?P<indent> *)(?P<marks>`{3,})(?P<language>[\w-]*) *(?P<kind>[\w=-]*)")
+# The connections of the reference to services that no example of the repository uses.
+CONNECTIONS = {
+    "mainAnthropic": 'type: anthropic.key\nwith: {key: "${{ secrets.key }}"}\n',
+    "mainDiscord": 'type: discord.bot\nwith: {token: "${{ secrets.token }}"}\n',
+    "mainGoogleSheets": 'type: googleSheets.serviceAccount\nwith: {email: a@example.com, key: "${{ secrets.key }}"}\n',
+    "mainHubspot": 'type: hubspot.token\nwith: {token: "${{ secrets.token }}"}\n',
+    "mainJira": 'type: jira.token\nwith: {site: "https://example.atlassian.net", email: a@example.com, token: "${{ secrets.token }}"}\n',
+    "mainOpenai": 'type: openai.key\nwith: {key: "${{ secrets.key }}"}\n',
+    "mainSql": "type: sql.sqlite\nwith: {file: books.db}\n",
+}
 NAMED = re.compile(r"^# (?P<path>(?:automations|connections|connectors)/[\w-]+(?:\.test)?\.yaml|(?:cogwork|project)\.yaml)\s*$")
 # The frame of an excerpt: the lines before it, its indentation, and the lines after it.
 WRAPPERS = {
@@ -173,6 +183,8 @@ def check_yaml(page: pathlib.Path, program: pathlib.Path) -> tuple[int, list[str
     with tempfile.TemporaryDirectory() as folder:
         project = pathlib.Path(folder)
         shutil.copytree(ROOT / "connections", project / "connections")
+        for connection, text in CONNECTIONS.items():
+            (project / f"connections/{connection}.yaml").write_text(text, encoding="utf-8")
         (project / "automations").mkdir()
         for file in files:
             target = project / file.path

@@ -22,7 +22,8 @@ pub(crate) fn files() -> anyhow::Result<Vec<File>> {
     let nowhere = tempfile::tempdir().context("no temporary folder")?;
     let checked = authoring::check_project(nowhere.path(), &[])?;
     let registry = checked.catalog.registry();
-    for connector in registry.connectors() {
+    // A connector with events alone has a page of its own in the manual.
+    for connector in registry.connectors().filter(|connector| !connector.actions.is_empty()) {
         let text = connectors::page(registry, connector)?;
         files.push(File { path: format!("actions/{}.md", connector.name), text });
     }

@@ -345,6 +345,7 @@ fn trigger_label(trigger: &Trigger) -> String {
             Schedule::compile(schedule).map(|schedule| schedule.describe()).unwrap_or_default()
         }
         Trigger::Event(event) => event.call.action.name.clone(),
+        Trigger::Own(own) => own.name.name.clone(),
         Trigger::Poll(poll) => {
             format!("{} · every {}", poll.call.action.name, format_duration(poll.every))
         }

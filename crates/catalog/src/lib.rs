@@ -53,12 +53,13 @@ pub use project_dir::{
     Entry, EntryKind, FOLDERS as PROJECT_FOLDERS, ProjectFileError, ProjectTarget, check_project_target,
     list as list_project_folder, open_project_file, read_project_file, read_start,
 };
-pub use reload::{AddressKind, Assembled, Loader, Move, Successor};
+pub use reload::{AddressKind, AnnounceReload, Assembled, Loader, Move, Successor};
 
 pub use canonical::canonical_text;
 pub use schemas::schema_context;
 pub use snapshot::{
     AssembleInput, AwaitedEvents, Catalog, Change, ChangeKind, Deployment, DeploymentState, Detail, DiffKind,
-    File, FileChange, FileKind, Folder, InFlightExecutions, InvalidFile, MAX_FOLDERS, Mount, MountedTrigger,
-    PollSource, RefusedLevel, ReloadSummary, RenamedTrigger, Route, ScanScope, assemble, stem, trigger_hook,
+    EngineFilter, EngineTrigger, EventUses, File, FileChange, FileKind, Folder, InFlightExecutions,
+    InvalidFile, MAX_FOLDERS, Mount, MountedTrigger, PollSource, RefusedLevel, ReloadSummary, RenamedTrigger,
+    Route, ScanScope, assemble, stem, trigger_hook,
 };

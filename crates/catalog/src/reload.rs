@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use connector::Registry;
@@ -29,6 +30,17 @@ pub struct Loader {
     folder: tokio::sync::Mutex<Folder>,
     addresses: Mutex<HashMap<TriggerKey, Arc<Address>>>,
     level: Mutex<StoreLevel>,
+    announcer: OnceLock<Box<dyn AnnounceReload>>,
+}
+
+/// Tells of a reload before it comes into force.
+#[async_trait]
+pub trait AnnounceReload: Send + Sync {
+    /// Makes durable who is to hear of a reload.
+    ///
+    /// # Errors
+    /// The store failed; the previous snapshot stays in force, and the reload is repeated.
+    async fn announce(&self, next: &Successor) -> Result<(), store::Error>;
 }
 
 /// The level of the language that the store has, as far as this loader knows.
@@ -60,6 +72,7 @@ impl Loader {
             folder: tokio::sync::Mutex::new(Folder::new(dir)),
             addresses: Mutex::new(addresses),
             level: Mutex::default(),
+            announcer: OnceLock::new(),
         }
     }
 
@@ -278,7 +291,7 @@ impl Loader {
         work.await.inspect_err(failed).ok().transpose()
     }
 
-    /// Makes the addresses of new automations durable: one that is shown to users must survive a crash.
+    /// Makes the addresses of new automations durable: one that is shown to users must survive a crash. Then tells of the reload.
     async fn complete(
         &self,
         before: Arc<Catalog>,
@@ -297,7 +310,16 @@ impl Loader {
                 known.insert(address.trigger.clone(), address);
             }
         }
-        Ok(Successor { before, after: Arc::new(catalog), reload })
+        let next = Successor { before, after: Arc::new(catalog), reload };
+        if let Some(announcer) = self.announcer.get() {
+            announcer.announce(&next).await?;
+        }
+        Ok(next)
+    }
+
+    /// Sets who tells of reloads. Only the first call has an effect.
+    pub fn set_announcer(&self, announcer: Box<dyn AnnounceReload>) {
+        drop(self.announcer.set(announcer));
     }
 }
 

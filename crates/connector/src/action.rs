@@ -206,7 +206,11 @@ impl<'a> Call<'a> {
         subject: &str,
         live: impl Future<Output = Result<Value, ActionError>>,
     ) -> Result<Value, ActionError> {
-        let made = MadeCall { action: &spec.name, inputs: self.inputs, connection: self.connection };
+        let made = MadeCall { action: &spec.name, inputs: self.inputs };
+        if let Transport::Cassette(cassette) = &self.http.options().transport {
+            let secrets = self.connection.into_iter().flat_map(ResolvedConnection::secrets);
+            secrets.for_each(|secret| cassette.add_secret(secret.expose()));
+        }
         match &self.http.options().transport {
             Transport::Network => live.await,
             Transport::Disabled => Err(transport_failure::network_disabled(subject)),

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use model::InputSpec;
+use model::{InputSpec, ResultType};
 use serde::Serialize;
 use value::instant::Instant;
 use value::{Map, Value};
@@ -28,6 +28,9 @@ pub struct EventSpec {
     pub connection_required: bool,
     /// Inputs that an author may set.
     pub inputs: Vec<InputSpec>,
+    /// The type of `trigger.results.body.data`, whose fields are then also those of `trigger.results`; `None` if it is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub results: Option<ResultType>,
     /// The way the event is detected.
     pub source: EventSource,
 }
@@ -40,6 +43,8 @@ pub enum EventSource {
     Poll(PolledEvent),
     /// The other application sends webhooks.
     Hook(SubscribedEvent),
+    /// The engine itself has the event.
+    Engine,
 }
 
 impl EventSource {
@@ -49,6 +54,7 @@ impl EventSource {
         match self {
             Self::Poll(_) => EventDelivery::Polled,
             Self::Hook(_) => EventDelivery::Subscribed,
+            Self::Engine => EventDelivery::Engine,
         }
     }
 }
@@ -61,6 +67,8 @@ pub enum EventDelivery {
     Subscribed,
     /// The daemon polls.
     Polled,
+    /// The daemon itself has it.
+    Engine,
 }
 
 /// A polled event: a list with the newest entry first, read until an entry is older than the known ones; or one that begins at an instant,

@@ -16,6 +16,7 @@ use runtime::{
 use store::{News, Store};
 use tokio::sync::{broadcast, watch};
 
+use crate::announce::Announcer;
 use crate::bulk::Bulk;
 use crate::generations::Generations;
 use crate::moves::Mover;
@@ -70,6 +71,7 @@ impl Engine {
         let runtime = Runtime::new(settings, store, vault, clock, builtin).await?;
         let ingress = Ingress::new(&runtime);
         ingress.set_mover(Box::new(Mover::new(&runtime, &ingress, &loader)));
+        loader.set_announcer(Box::new(Announcer::new(&runtime.context, &ingress, &generations)));
         let engine = Self {
             ingress,
             runtime,
@@ -266,6 +268,11 @@ impl Engine {
             }
         }
         self.reload_at(ScanScope::Full).await
+    }
+
+    /// Tells triggers of files that do not load.
+    pub(crate) fn announcer(&self) -> Announcer {
+        Announcer::new(&self.runtime.context, &self.ingress, &self.generations)
     }
 
     /// The loader of the files in force.

@@ -7,6 +7,7 @@
 //! * `watch`: reloads when files change
 //! * `generations`: definitions that are deployed into a shared store
 //! * `project_edit`: changes of files by people, and the reload that follows
+//! * `announce`: tells triggers of reloads
 //! * `moves`: moves the records of a trigger to another id
 //! * `bulk`: replays and cancellations of many executions
 //! * `trials`: recorded executions and tests on a text that is not saved
@@ -17,6 +18,7 @@
 //! * `transfer`: exports and imports executions as JSON lines
 //! * `simulation`: in tests, the whole core by seeds, with crashes
 
+mod announce;
 mod bulk;
 mod engine;
 mod generations;

@@ -4,13 +4,12 @@ use std::sync::{Arc, OnceLock};
 
 use catalog::ReloadSummary;
 use runtime::{Admission, Connections, Context, Peers, Runtime};
-use store::Shard;
 use tokio::sync::Semaphore;
 
 use crate::changes::{Changes, MoveRecords};
-use crate::forward::ForwardedOperations;
 use crate::hooks::RateLimits;
 use crate::listen::Listeners;
+use crate::outbox::EngineDeliveries;
 use crate::poll::Polls;
 use crate::refusals::RefusalLog;
 use crate::subscribe::Subscriptions;
@@ -36,6 +35,7 @@ pub struct Ingress {
     pub(crate) listeners: Listeners,
     pub(crate) polls: Polls,
     pub(crate) subscriptions: Subscriptions,
+    pub(crate) engine_deliveries: EngineDeliveries,
     pub(crate) changes: Changes,
     /// Held while the records of a trigger move, and while schedules fire or follow a reload.
     pub(crate) moving: tokio::sync::Mutex<()>,
@@ -59,51 +59,11 @@ impl Ingress {
             listeners: Listeners::default(),
             polls: Polls::default(),
             subscriptions: Subscriptions::default(),
+            engine_deliveries: EngineDeliveries::default(),
             changes: Changes::default(),
             moving: tokio::sync::Mutex::default(),
             mover: OnceLock::new(),
         })
-    }
-
-    /// Starts the tasks that fire schedules, polls, and keep subscriptions. They end when the runtime closes.
-    pub fn start_tasks(self: &Arc<Self>) {
-        let tracker = &self.context.tracker;
-        self.peers.set_shard_requests(Box::new(ForwardedOperations(Arc::downgrade(self))));
-        tracker.spawn(self.clone().follow_shards());
-        self.start_schedules();
-        tracker.spawn(crate::poll::run(self.clone()));
-        tracker.spawn(crate::subscribe::run(self.clone()));
-    }
-
-    /// Starts the task that fires schedules.
-    pub fn start_schedules(self: &Arc<Self>) {
-        self.context.tracker.spawn(crate::scheduler::run(self.clone()));
-    }
-
-    /// Hands the automations of shards that this node gets or gives up to the schedules, polls and subscriptions, until the engine
-    /// stops.
-    async fn follow_shards(self: Arc<Self>) {
-        let mut shards = self.peers.shards.subscribe();
-        let mut before = *shards.borrow_and_update();
-        loop {
-            tokio::select! {
-                biased;
-                () = self.context.closing.cancelled() => return,
-                changed = shards.changed() => if changed.is_err() {
-                    return;
-                },
-            }
-            let now = *shards.borrow_and_update();
-            let moved = std::mem::replace(&mut before, now).difference(now);
-            let catalog = self.context.catalog.load();
-            let ids = catalog.automations().map(|deployment| &deployment.automation.id);
-            let ids: Vec<_> = ids.filter(|id| moved.contains(Shard::of(id))).cloned().collect();
-            if !ids.is_empty() {
-                self.changes.add_moved(&ids);
-                // The timers look at their changes.
-                self.context.generation.send_modify(|_| {});
-            }
-        }
     }
 
     /// Takes note of a reload before its snapshot is put in force: drops what was kept of removed automations, and hands

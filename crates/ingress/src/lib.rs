@@ -4,12 +4,16 @@
 //! Modules, in reading order:
 //!
 //! * `ingress`: the state of everything that starts executions
+//! * `tasks`: the tasks that start executions without a request
 //! * `hooks`: a webhook request from its route to its response, with rates
 //! * `scheduler`: starts executions at the instants of schedules
 //! * `poll`: asks other systems for news
 //! * `subscribe`: registers webhooks at other applications
+//! * `outbox`: starts triggers by events that executions and the API send
 //! * `listen`: captures requests of test addresses, and saves payloads
 //! * `manual`: starts by people
+//! * `missing`: starts triggers if nothing succeeded for some time
+//! * `failures`: what triggers on `cogwork.failure` hear of failures of triggers
 //! * `changes`: what a reload changed for each of them
 //! * `moves`: moves the records of a trigger to another id
 //! * `forward`: operations on triggers that another node has
@@ -17,17 +21,21 @@
 //! * `persist`: repeats reads and writes of the store
 
 mod changes;
+mod failures;
 mod forward;
 mod hooks;
 mod ingress;
 mod listen;
 mod manual;
+mod missing;
 mod moves;
+mod outbox;
 mod persist;
 mod poll;
 mod refusals;
 mod scheduler;
 mod subscribe;
+mod tasks;
 
 pub use changes::MoveRecords;
 pub use forward::ForwardError;

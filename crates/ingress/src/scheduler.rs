@@ -11,7 +11,7 @@ use model::Backoff;
 use model::automation::{AutomationId, Misfire, Overlap, ScheduleTrigger, Trigger, TriggerKey};
 use model::execution::Origin;
 use model::payload::Payload;
-use store::{Accept, AcceptOutcome, Watermark};
+use store::{Accept, AcceptOutcome, OutboxRow, Watermark};
 
 use crate::changes::{CatalogListener, known_triggers, triggers_of};
 use crate::ingress::Ingress;
@@ -53,11 +53,25 @@ struct Timetable {
     /// Stored watermarks of schedules that are not in force yet.
     stored: BTreeMap<TriggerKey, Watermark>,
     /// Watermarks that no execution was stored with, and the time of the next attempt to store them; `None` if no attempt is due.
-    unsaved: BTreeMap<TriggerKey, Watermark>,
+    unsaved: BTreeMap<TriggerKey, Unsaved>,
     save_at: Option<Timestamp>,
     save_pauses: Backoff,
     /// False until the automations in force at the start are known.
     is_adopted: bool,
+}
+
+/// A watermark that no execution was stored with.
+struct Unsaved {
+    watermark: Watermark,
+    /// The rows by which triggers hear of failures up to there.
+    failures: Vec<OutboxRow>,
+}
+
+impl Unsaved {
+    /// A watermark without failures.
+    fn new(watermark: Watermark) -> Self {
+        Self { watermark, failures: Vec::new() }
+    }
 }
 
 struct Entry {
@@ -69,6 +83,8 @@ struct Entry {
     next: Option<Timestamp>,
     /// The number of retries in a row; missed instants are logged before the first of them.
     retries: u32,
+    /// The rows of failures before the next due time, which are stored with its watermark.
+    failures: Vec<OutboxRow>,
 }
 
 impl Timed for Timetable {
@@ -107,14 +123,17 @@ impl Timed for Timetable {
         let fired: Vec<Fired> = fired.collect().await;
         let now = self.ingress.context.clock.now();
         let mut is_save_due = self.save_at.is_some_and(|at| at <= now);
-        for Fired { trigger, is_stored, unfinished, unsaved } in fired {
+        for Fired { trigger, is_stored, unfinished, unsaved, failures } in fired {
             if is_stored {
                 self.unsaved.remove(&trigger);
             }
             is_save_due |= unsaved.is_some();
-            self.unsaved.extend(unsaved.map(|watermark| (trigger.clone(), watermark)));
-            if let Some(unfinished) = unfinished {
-                self.retry(&trigger, unfinished, now);
+            match (unfinished, unsaved) {
+                (Some(unfinished), _) => self.retry(&trigger, unfinished, failures, now),
+                (None, Some(watermark)) => {
+                    drop(self.unsaved.insert(trigger, Unsaved { watermark, failures }))
+                }
+                (None, None) => {}
             }
         }
         if is_save_due {
@@ -145,7 +164,10 @@ impl Timetable {
         let own = |watermark: Watermark| (to.clone(), Watermark { trigger: to.clone(), ..watermark });
         let (stored, unsaved) = (self.stored.remove(from), self.unsaved.remove(from));
         self.stored.extend(stored.map(own));
-        self.unsaved.extend(unsaved.map(own));
+        self.unsaved.extend(unsaved.map(|Unsaved { watermark, failures }| {
+            let (key, watermark) = own(watermark);
+            (key, Unsaved { watermark, failures })
+        }));
         if let Some(entry) = self.entries.remove(from) {
             if let Some(at) = entry.next {
                 self.order.remove(&(at, from.clone()));
@@ -212,7 +234,7 @@ impl Timetable {
                 let stored = self.stored.remove(&id);
                 if before.is_some() || stored.is_some_and(|stored| stored.schedule != NOT_IN_FORCE) {
                     let (trigger, schedule) = (id.clone(), NOT_IN_FORCE.to_owned());
-                    fresh.insert(id, Watermark { trigger, schedule, instant: now });
+                    fresh.insert(id, Unsaved::new(Watermark { trigger, schedule, instant: now }));
                 }
                 continue;
             };
@@ -224,13 +246,14 @@ impl Timetable {
                 (None, Some(watermark)) => watermark.instant,
                 (None, None) => {
                     let (trigger, schedule) = (id.clone(), fingerprint.clone());
-                    fresh.insert(id.clone(), Watermark { trigger, schedule, instant: now });
+                    fresh.insert(id.clone(), Unsaved::new(Watermark { trigger, schedule, instant: now }));
                     now
                 }
             };
             let next = schedule.next_after(done);
             self.order.extend(next.map(|at| (at, id.clone())));
-            self.entries.insert(id, Entry { mount, fingerprint, done, next, retries: 0 });
+            let entry = Entry { mount, fingerprint, done, next, retries: 0, failures: Vec::new() };
+            self.entries.insert(id, entry);
         }
         // The start of a new schedule must survive a restart, or instants missed before its first tick are lost.
         if !fresh.is_empty() {
@@ -244,15 +267,20 @@ impl Timetable {
     async fn save(&mut self) {
         let context = &self.ingress.context;
         let is_first = self.save_pauses.is_fresh();
-        let save = async |watermark: &Watermark| {
+        let save = async |Unsaved { watermark, failures }: &Unsaved| {
             // Otherwise the node that has the schedule now stores it.
             let _hold = self.ingress.peers.shards.hold(&watermark.trigger.automation)?;
-            let accept = Accept { watermark: Some(watermark.clone()), ..Accept::default() };
-            let error = context.store.accept(&accept).await.err()?;
+            let (watermark, emits) = (Some(watermark.clone()), failures.clone());
+            let accept = Accept { watermark, emits, ..Accept::default() };
+            let stored = context.store.accept(&accept).await;
+            if stored.is_ok() {
+                self.ingress.rows_committed(failures);
+            }
+            let error = stored.err()?;
             if is_first || !error.may_pass() {
                 context.lost(&error);
             }
-            error.may_pass().then(|| watermark.trigger.clone())
+            error.may_pass().then(|| accept.watermark.map(|watermark| watermark.trigger)).flatten()
         };
         let left = stream::iter(self.unsaved.values()).map(save).buffer_unordered(MAX_CONCURRENT);
         let left = left.filter_map(std::future::ready).collect();
@@ -278,7 +306,13 @@ impl Timetable {
             }
             self.order.pop_first();
             let Some(entry) = self.entries.get_mut(&id) else { continue };
-            let tick = entry.due(now);
+            let mut tick = entry.due(now);
+            if let Some(tick) = &mut tick {
+                let (since, missed) = (tick.missed_since, tick.missed);
+                tick.failures.extend(self.ingress.missed_instants(&tick.mount, missed, since));
+                let unsaved = self.unsaved.get_mut(&id);
+                tick.failures.extend(unsaved.into_iter().flat_map(|unsaved| unsaved.failures.drain(..)));
+            }
             let rejections = &self.ingress.context.rejections;
             rejections.count_many(
                 Some(&id.automation),
@@ -294,9 +328,10 @@ impl Timetable {
     }
 
     /// Sets a schedule back to the last processed instant and retries it.
-    fn retry(&mut self, id: &TriggerKey, unfinished: Unfinished, now: Timestamp) {
+    fn retry(&mut self, id: &TriggerKey, unfinished: Unfinished, failures: Vec<OutboxRow>, now: Timestamp) {
         let Unfinished { done, retries, is_refused } = unfinished;
         let Some(entry) = self.entries.get_mut(id) else { return };
+        entry.failures = failures;
         if let Some(next) = entry.next {
             self.order.remove(&(next, id.clone()));
         }
@@ -319,6 +354,10 @@ struct Tick {
     instants: Vec<Timestamp>,
     /// Number of further missed instants that are skipped.
     missed: u64,
+    /// The first missed instant.
+    missed_since: Timestamp,
+    /// The rows by which triggers hear of failures up to here.
+    failures: Vec<OutboxRow>,
     /// The last instant processed before this tick.
     before: Timestamp,
     /// The last instant processed after this tick.
@@ -336,6 +375,8 @@ struct Fired {
     unfinished: Option<Unfinished>,
     /// The watermark to store if the last instants started nothing: an acceptance commits that of its instant.
     unsaved: Option<Watermark>,
+    /// The rows of failures that are not stored.
+    failures: Vec<OutboxRow>,
 }
 
 /// Unprocessed instants of a schedule, because the queue or the store is full or the previous execution still runs.
@@ -397,6 +438,8 @@ impl Entry {
             waits,
             instants,
             missed,
+            missed_since: at,
+            failures: std::mem::take(&mut self.failures),
             before,
             done,
             retries,
@@ -412,22 +455,24 @@ impl Tick {
         let _hold = ingress.peers.shards.hold(&automation.id)?;
         let watermark =
             |instant| Watermark { trigger: trigger.clone(), schedule: self.fingerprint.clone(), instant };
-        let fired = |recorded: Option<Timestamp>, unfinished: Option<Unfinished>| Fired {
-            trigger: trigger.clone(),
-            is_stored: recorded.is_some(),
-            unsaved: (unfinished.is_none() && recorded != Some(self.done)).then(|| watermark(self.done)),
-            unfinished,
-        };
+        let fired =
+            |recorded: Option<Timestamp>, unfinished: Option<Unfinished>, failures: Vec<OutboxRow>| Fired {
+                trigger: trigger.clone(),
+                is_stored: recorded.is_some(),
+                unsaved: (unfinished.is_none() && (recorded != Some(self.done) || !failures.is_empty()))
+                    .then(|| watermark(self.done)),
+                unfinished,
+                failures,
+            };
         // Executions have the id of the file.
         let started = automation.trigger_key(&self.mount.declared().id);
         let unfinished = |done, is_refused| Some(Unfinished { done, retries: self.retries, is_refused });
-        let mut recorded = None;
-        let mut done = self.before;
+        let (mut recorded, mut done, mut failures) = (None, self.before, self.failures);
         for instant in &self.instants {
             let reached = std::mem::replace(&mut done, *instant);
             let busy = self.overlap == Overlap::Skip && ingress.admission.schedule_is_busy(&started);
             if busy && self.waits {
-                return Some(fired(recorded, unfinished(reached, false)));
+                return Some(fired(recorded, unfinished(reached, false), failures));
             }
             if busy {
                 ingress.context.rejections.count(Some(&automation.id), "overlap");
@@ -443,22 +488,24 @@ impl Tick {
                 continue;
             };
             let start = Start { payload, origin: Origin::Schedule { instant: *instant }, by };
-            let key = Some(match trigger.trigger.is_main() {
-                true => format!("tick:{instant}"),
-                false => format!("tick:{}:{instant}", trigger.trigger),
-            });
+            let key = Some(tick_key(&trigger, *instant));
             let options = AcceptOptions {
                 key,
                 watermark: Some(watermark(*instant)),
+                emits: failures.clone(),
                 fails,
                 ..AcceptOptions::default()
             };
             let accepted = ingress.admission.accept(&self.mount.deployment, start, options).await;
+            if accepted.is_ok() {
+                ingress.rows_committed(&failures);
+                failures.clear();
+            }
             match accepted {
                 // Nothing is known to be stored, so the instant is still due. If it is stored, its key makes the retry a duplicate.
-                Err(Error::Store(_)) => return Some(fired(recorded, unfinished(reached, true))),
+                Err(Error::Store(_)) => return Some(fired(recorded, unfinished(reached, true), failures)),
                 Err(Error::Busy { .. } | Error::Recovering { .. } | Error::Closing) => {
-                    return Some(fired(recorded, unfinished(reached, false)));
+                    return Some(fired(recorded, unfinished(reached, false), failures));
                 }
                 Ok(accepted) if accepted.accepted == AcceptOutcome::New => {
                     recorded = Some(*instant);
@@ -469,10 +516,19 @@ impl Tick {
                 Ok(_) => {}
                 Err(error) => {
                     tracing::error!(%trigger, %instant, %error, "an instant of its schedule could not start");
+                    failures.extend(ingress.refused_instant(&self.mount, *instant, &error));
                 }
             }
         }
-        Some(fired(recorded, None))
+        Some(fired(recorded, None, failures))
+    }
+}
+
+/// Returns the key of the execution of an instant.
+fn tick_key(trigger: &TriggerKey, instant: Timestamp) -> String {
+    match trigger.trigger.is_main() {
+        true => format!("tick:{instant}"),
+        false => format!("tick:{}:{instant}", trigger.trigger),
     }
 }
 

@@ -10,6 +10,7 @@
 //! * `execution`: events, and `history`, the fold of a log
 //! * `log`: log lines of executions
 //! * `payload`: the input of an execution, and the response to a caller
+//! * `engine_event`: events of the engine, `cogwork.*`
 //! * `retry`: retry policies
 //! * `backoff`: growing pauses between attempts
 //! * `connection`: named credentials
@@ -23,6 +24,7 @@ pub mod action;
 pub mod automation;
 pub mod backoff;
 pub mod connection;
+pub mod engine_event;
 pub mod execution;
 pub mod failpoint;
 mod log;
@@ -39,5 +41,5 @@ pub use backoff::Backoff;
 pub use connection::Connection;
 pub use execution::{Event, ExecutionId, History, Origin, Outcome, Status, StepOutcome};
 pub use log::{LogLevel, LogLine};
-pub use payload::{HttpResponse, Payload};
+pub use payload::{EmittedEvent, HttpResponse, Payload};
 pub use retry::RetryPolicy;

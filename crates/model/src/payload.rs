@@ -36,12 +36,32 @@ pub enum Payload {
         /// The time of the poll.
         polled_at: Timestamp,
     },
+    /// An own event.
+    Emitted(EmittedEvent),
     /// A manual start, or a call by another automation.
     Manual {
         /// The inputs by name.
         #[schema(value_type = HashMap<String, Json>)]
         inputs: Map,
     },
+}
+
+/// An own event, as its consumers get it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EmittedEvent {
+    /// The name.
+    pub event: String,
+    /// The id: events with the same id start a trigger once.
+    pub id: String,
+    /// When it was sent.
+    pub sent_at: Timestamp,
+    /// A description of the sender; absent if it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// The data.
+    #[schema(value_type = Json)]
+    pub data: Value,
 }
 
 /// A webhook request, decoded only as far as storing it requires.
@@ -124,6 +144,7 @@ impl Payload {
         Ok(match self {
             Self::Webhook(payload) => Self::Webhook(request(payload)?),
             Self::Poll { data, polled_at } => Self::Poll { data: value(data)?, polled_at },
+            Self::Emitted(event) => Self::Emitted(EmittedEvent { data: value(event.data)?, ..event }),
             Self::Manual { inputs } => {
                 let inputs = inputs.into_iter().map(|(name, input)| Ok((name, value(input)?)));
                 Self::Manual { inputs: inputs.collect::<Result<_, E>>()? }

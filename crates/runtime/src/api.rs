@@ -10,7 +10,7 @@ use model::automation::{AutomationId, TriggerId};
 use model::execution::{Event, ExecutionId, Origin, Outcome, WaitReason};
 use model::payload::{HttpResponse, Payload};
 use serde::Serialize;
-use store::{AcceptOutcome, DedupRecord, Watermark};
+use store::{AcceptOutcome, DedupRecord, OutboxRow, Watermark};
 use tokio::sync::watch;
 use value::{Map, Value};
 
@@ -74,6 +74,8 @@ pub struct AcceptOptions {
     pub dedup_records: Vec<DedupRecord>,
     /// The watermark of the schedule, committed with the execution.
     pub watermark: Option<Watermark>,
+    /// Events of the engine that are committed with the execution.
+    pub emits: Vec<OutboxRow>,
     /// True if the execution must start at once or be rejected.
     pub at_once: bool,
     /// The slot in which it runs.
@@ -120,12 +122,16 @@ pub struct Progress {
 }
 
 /// The result of sending an event.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SentEvent {
     /// The number of steps that received it.
     pub delivered: u64,
     /// True if it is retained for steps that wait for it later.
     pub kept: bool,
+    /// The id of the event.
+    pub id: String,
+    /// The triggers that it starts, as people call them: `orders`, `orders/paid`.
+    pub starts: Vec<String>,
 }
 
 /// The reason why a signal was not delivered.

@@ -24,6 +24,7 @@ use crate::locks::KeyedLocks;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::observer::ObserverCounts;
+use crate::outbox::Outbox;
 use crate::refused_writes::RefusedWrites;
 use crate::rejections::RejectionCounters;
 use crate::secrets::Secrets;
@@ -93,6 +94,8 @@ pub struct Context {
     pub tracker: TaskTracker,
     /// Notified when the store has little room left.
     pub room_wanted: Notify,
+    /// The events on their way to triggers.
+    pub outbox: Arc<Outbox>,
     /// The generation of the catalog in force.
     pub generation: watch::Sender<u64>,
     store_lost: AtomicBool,
@@ -160,6 +163,7 @@ impl Context {
             abort: CancellationToken::new(),
             tracker: TaskTracker::new(),
             room_wanted: Notify::new(),
+            outbox: Arc::default(),
             generation,
             store_lost: AtomicBool::new(false),
             fatal,
@@ -233,6 +237,13 @@ impl Context {
             tracing::error!(%error, "the store cannot be trusted any more; the daemon stops accepting");
             self.fatal.send_replace(Some(error.to_string()));
         }
+    }
+
+    /// The address of a page in the web UI, such as that of `/executions/<id>`. A reader has to log in.
+    #[must_use]
+    pub fn page_url(&self, path: &str) -> String {
+        let base = self.settings.admin_url.as_deref().unwrap_or("http://127.0.0.1:7071");
+        format!("{}{path}", base.trim_end_matches('/'))
     }
 
     /// The snapshot in force.

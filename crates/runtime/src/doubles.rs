@@ -26,6 +26,11 @@ pub trait Doubles: Send + Sync + 'static {
         None
     }
 
+    /// Returns true if events may start this automation.
+    fn receives_events(&self, _automation: &AutomationId) -> bool {
+        true
+    }
+
     /// Returns a number from which the bits of ids behind time and sequence are counted up, so that a simulation takes the same
     /// course again; `None` for random ones.
     fn first_id_bits(&self) -> Option<u64> {

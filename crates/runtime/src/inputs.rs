@@ -3,7 +3,7 @@
 use expression::Template;
 use model::action::{ActionSpec, InputSpec, InputType};
 use model::automation::Automation;
-use value::Map;
+use value::{Map, Value};
 
 use crate::error::Error;
 
@@ -45,6 +45,36 @@ pub fn convert_declared(declared: &[InputSpec], given: &Map, what: &str) -> Resu
         }
     }
     Ok(converted)
+}
+
+/// Converts the data of an event to the types that a trigger declares. What it does not declare stays as it is, since other triggers may read
+/// it; a missing value gets its default, else null.
+///
+/// # Errors
+/// Returns an error if the data are no map, a required value is missing, or a value does not fit its type.
+pub fn convert_event_data(declared: &[InputSpec], data: &Value) -> Result<Value, Error> {
+    if declared.is_empty() {
+        return Ok(data.clone());
+    }
+    let empty = Map::new();
+    let given = match data {
+        Value::Map(given) => &**given,
+        Value::Null => &empty,
+        other => {
+            return Err(Error::Input(format!("the data of the event are a {}, not a map", other.kind())));
+        }
+    };
+    let of_trigger = given.iter().filter(|(name, _)| declared.iter().any(|input| input.name == **name));
+    let of_trigger: Map = of_trigger.map(|(name, value)| (name.clone(), value.clone())).collect();
+    let mut converted = convert_declared(declared, &of_trigger, "the data of the event")?;
+    for input in declared {
+        if !converted.contains_key(&input.name) {
+            converted.insert(input.name.as_str(), input.default.clone().unwrap_or_default());
+        }
+    }
+    let mut all = given.clone();
+    converted.into_iter().for_each(|(name, value)| drop(all.insert(name, value)));
+    Ok(Value::from(all))
 }
 
 /// Returns true for an interpolated text in a URL input: its values are encoded by their position.

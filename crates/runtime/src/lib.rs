@@ -15,6 +15,8 @@
 //! * `records`: reads stored executions and their definitions
 //! * `definition`: the stored form of a definition
 //! * `recent_events`: retains events for steps that wait later
+//! * `outbox`: events on their way to triggers
+//! * `engine_events`: failures and changes on their way to triggers
 //! * `rerun`: replays that people start
 //! * `native`: the native actions that need an execution
 //! * `event_filter`: finds the steps that an event concerns
@@ -67,6 +69,7 @@ mod definition;
 mod deployment_times;
 mod detached;
 mod doubles;
+mod engine_events;
 mod error;
 mod evaluator;
 mod event_filter;
@@ -81,6 +84,7 @@ mod memory;
 mod metrics;
 mod native;
 mod observer;
+mod outbox;
 mod peers;
 mod project_secrets;
 mod random;
@@ -101,7 +105,7 @@ mod trigger_inputs;
 mod vault;
 mod wait_listing;
 
-pub use admission::{Admission, Answer};
+pub use admission::{Admission, Answer, NewStart};
 pub use answer_memory::Answers;
 pub use answers::{AnswerLog, AnsweredQuestion, MAX_ANSWERS};
 pub use api::{
@@ -121,11 +125,14 @@ pub use definition::{Version, read_definition};
 pub use deployment_times::DeploymentTimes;
 pub use detached::{SpawnOnDrop, spawn_on_drop};
 pub use doubles::{CallTarget, Doubles, StubRequest};
+pub use engine_events::{
+    EngineRow, FailureStreak, Occurrence, content_mark, engine_row_name, parse_engine_row_name, shared_place,
+};
 pub use error::Error;
 pub use evaluator::{EvaluationCounters, Evaluator, Inline, inline};
 pub use history_memory::ReadMemory;
 pub use ids::Ids;
-pub use inputs::{convert_declared, convert_inputs, is_address};
+pub use inputs::{convert_declared, convert_event_data, convert_inputs, is_address};
 pub use isolation::Isolation;
 #[cfg(any(test, feature = "simulation"))]
 pub use isolation::RecordMemory;
@@ -135,6 +142,7 @@ pub use memory::Share;
 pub use metrics::{ActionMetrics, CODE_BLOCKS, MAX_ACTIONS, Metrics, OTHER_ACTIONS, QueueWaits};
 pub use native::{StateScope, StateValue};
 pub use observer::{Attempt, EndedExecution, Observer, ObserverCounts, TRACEPARENT, traceparent_of};
+pub use outbox::{ENGINE_EVENTS, Outbox, OwnEvent};
 pub use peers::{Peers, ShardHold, ShardRequests, Shards};
 pub use records::Records;
 pub use rejections::RejectionCounters;

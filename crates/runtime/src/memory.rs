@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use model::payload::Payload;
+use model::payload::{EmittedEvent, Payload};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use value::{Reserved, Value};
 
@@ -31,7 +31,9 @@ pub(crate) fn trigger_memory(payload: &Payload, by: &StartedBy, results: Option<
                 let body = request.body.data.in_memory().map_or(0, |bytes| bytes.len());
                 body + results.map_or(0, Value::estimated_memory)
             }
-            Payload::Poll { data, .. } => data.estimated_memory(),
+            Payload::Poll { data, .. } | Payload::Emitted(EmittedEvent { data, .. }) => {
+                data.estimated_memory()
+            }
             Payload::Manual { .. } | Payload::Schedule { .. } => 0,
         };
     if memory < LARGE_VALUE { 0 } else { memory }

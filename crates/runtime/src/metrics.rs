@@ -19,7 +19,8 @@ pub const OTHER_ACTIONS: &str = "other";
 pub const CODE_BLOCKS: &str = "code";
 
 /// The origins of executions, in the order of their counters.
-const ORIGINS: [&str; 8] = ["webhook", "test", "schedule", "poll", "event", "manual", "call", "replay"];
+const ORIGINS: [&str; 9] =
+    ["webhook", "test", "schedule", "poll", "event", "manual", "call", "replay", "emitted"];
 /// The final states of executions, in the order of their counters.
 const OUTCOMES: [Status; 4] = [Status::Succeeded, Status::Failed, Status::Cancelled, Status::Stuck];
 /// The highest status code of HTTP.
@@ -120,6 +121,7 @@ impl Metrics {
             Origin::Manual => 5,
             Origin::Call { .. } => 6,
             Origin::Replay { .. } => 7,
+            Origin::Emitted { .. } => 8,
             // Another daemon accepted it.
             Origin::Imported { .. } => return,
         };

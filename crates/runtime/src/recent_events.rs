@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use model::execution::{ExecutionId, Signal};
@@ -228,6 +229,15 @@ impl RecentEvents {
         self.keys.continue_after(execution);
     }
 
+    /// Creates the place of an event in the order of delivery to triggers. It is greater than all before in this process, and than the id
+    /// of its sender.
+    pub(crate) fn next_place(&self, sender: Option<ExecutionId>) -> ExecutionId {
+        if let Some(sender) = sender {
+            self.keys.continue_after(sender);
+        }
+        self.keys.issued().next(&self.ids, self.context.clock.now())
+    }
+
     /// Retains an event if an automation in force may wait for it. The event is durable when the future completes, which must not
     /// be dropped before. Its key is greater than that of its sender, also if the clock was set back since.
     pub(crate) async fn retain(
@@ -274,7 +284,7 @@ impl RecentEvents {
 
     /// Finds the key of an event that its sender may have sent before; `None` if it is not retained.
     pub(crate) async fn key_of(&self, signal: &Signal, sender: ExecutionId) -> Result<Option<String>, Error> {
-        let mut after = first_event_key(sender);
+        let mut after = first_event_key(sender, Duration::ZERO);
         loop {
             let (events, last) = self.page(&signal.name, &after, self.context.clock.now()).await?;
             if let Some(event) = events.into_iter().find(|event| event.signal.id == signal.id) {
@@ -315,9 +325,14 @@ impl RecentEvents {
     }
 }
 
-/// The key in the order of retained events at which an execution was accepted.
-pub(crate) fn first_event_key(id: ExecutionId) -> String {
-    id.to_string()
+/// The key in the order of retained events at which an execution was accepted, or so long before.
+pub(crate) fn first_event_key(id: ExecutionId, before: Duration) -> String {
+    if before.is_zero() {
+        return id.to_string();
+    }
+    let accepted = id.created_at().unwrap_or(Timestamp::UNIX_EPOCH);
+    let first = accepted.checked_sub(before).unwrap_or(Timestamp::UNIX_EPOCH);
+    ExecutionId::new(first, [0; 10]).to_string()
 }
 
 #[cfg(test)]

@@ -28,6 +28,8 @@ pub struct Settings {
     pub files_dir: Option<PathBuf>,
     /// The base of the webhook URLs that people are shown, such as `http://127.0.0.1:7070`.
     pub public_url: Option<String>,
+    /// The base of the addresses of pages in the web UI, such as `http://127.0.0.1:7071`.
+    pub admin_url: Option<String>,
     /// Private hosts and networks that outgoing calls may reach.
     pub outbound_allow: Vec<String>,
     /// The variables of the environment that files may read, with `*` at the end for a prefix; `None` for all except Cogwork's own.
@@ -68,6 +70,8 @@ pub struct Limits {
     pub loop_turns: usize,
     /// Number of crashes during the same step after which the execution becomes `stuck`.
     pub interruptions: u32,
+    /// Maximum number of executions that start one another in a row, over HTTP or by events.
+    pub chain: u32,
     /// Maximum number of code runs at one time; `None` for one per processor.
     pub code_workers: Option<usize>,
     /// Memory of one code run, in bytes.
@@ -83,6 +87,7 @@ impl Default for Limits {
             memory: 64 << 20,
             loop_turns: 1_000_000,
             interruptions: 5,
+            chain: 10,
             code_workers: None,
             code_memory: 64 << 20,
         }
@@ -102,6 +107,7 @@ impl Settings {
             redactor: Redactor::default(),
             files_dir: None,
             public_url: None,
+            admin_url: None,
             outbound_allow: Vec::new(),
             env_allow: None,
             own_addresses: Vec::new(),

@@ -16,7 +16,8 @@ use crate::run::expression_error;
 const TIME_LIMIT: Duration = Duration::from_secs(1);
 
 impl Context {
-    /// Builds the variables that expressions of a trigger read: `trigger`, `configVars` and `automation`.
+    /// Builds the variables that expressions of a trigger read: `trigger`, `configVars` and `automation`; of a trigger on an own event
+    /// also `event`.
     ///
     /// # Errors
     /// Returns an error if a configuration variable has no value.
@@ -28,12 +29,15 @@ impl Context {
     ) -> Result<Value, ActionError> {
         let config_vars = self.secrets.config_vars(automation)?;
         let about = Map::from_iter([("id", automation.id.as_str()), ("name", automation.name.as_str())]);
+        let event = trigger.on.own_event().map(|_| event_of(&results));
         let started = Map::from_iter([("results", results), ("id", Value::from(trigger.id.as_str()))]);
-        Ok(Value::from(Map::from_iter([
+        let mut scope = Map::from_iter([
             ("trigger", Value::from(started)),
             ("configVars", Value::from(config_vars)),
             ("automation", Value::from(about)),
-        ])))
+        ]);
+        event.into_iter().for_each(|event| drop(scope.insert("event", event)));
+        Ok(Value::from(scope))
     }
 
     /// Evaluates the inputs of a trigger, overrides them by the inputs that the caller has `given`, and converts all to the declared
@@ -93,4 +97,16 @@ impl Context {
             }
         }
     }
+}
+
+/// Returns the variable `event` of a trigger on an own event, with the members that it has in steps that wait for events.
+fn event_of(results: &Value) -> Value {
+    let member = |value: &Value, name: &str| value.as_map().and_then(|map| map.get(name)).cloned();
+    let data = member(results, "body").and_then(|body| member(&body, "data")).unwrap_or_default();
+    let mut event = match member(results, "event") {
+        Some(Value::Map(event)) => Map::clone(&event),
+        _ => Map::new(),
+    };
+    event.insert("data", data);
+    Value::from(event)
 }

@@ -6,11 +6,11 @@ use uuid::Uuid;
 use super::forms::{Hash, KEY, RECORD, TEST_SHELF, id_of};
 use super::op::{AcceptOp, AcceptRow, Item, Op, Params, borrowed};
 use super::statements::{
-    ACCEPT, APPEND, APPEND_ONE, CHANGE_STATE, END, NEW_ENDED, NEW_LIVE, NEW_LOGS, NEW_STARTS, NEW_USES,
-    PUT_WATERMARK, WRITE_POLL,
+    ACCEPT, ACCEPT_EVENTS, APPEND, APPEND_EVENTS, APPEND_ONE, CHANGE_STATE, END, NEW_ENDED, NEW_LIVE,
+    NEW_LOGS, NEW_STARTS, NEW_USES, PUT_WATERMARK, WRITE_POLL,
 };
 use store::codec::{AppendRow, ExternalValues, StateChange, key_name, status_code, to_ns};
-use store::{DedupRecord, SnapshotChange};
+use store::{DedupRecord, OutboxRow, SnapshotChange};
 use store::{PollWrite, Snapshot};
 
 /// The offset of a use that is a file and not a removed value.
@@ -29,7 +29,18 @@ pub(super) enum StepParams<'batch> {
     Given(&'batch Params),
 }
 
-impl StepParams<'_> {
+impl<'batch> StepParams<'batch> {
+    /// Adds the parameters that follow these.
+    fn and(self, more: Self) -> Self {
+        match (self, more) {
+            (Self::Arranged(mut params), Self::Arranged(more)) => {
+                params.extend(more);
+                Self::Arranged(params)
+            }
+            (own, _) => own,
+        }
+    }
+
     /// Returns the parameters as a client takes them.
     pub(super) fn borrowed(&self) -> Vec<&(dyn ToSql + Sync)> {
         match self {
@@ -60,6 +71,18 @@ pub(super) enum Answers {
 macro_rules! boxed {
     ($($value:expr),* $(,)?) => {
         StepParams::Arranged(vec![$(Box::new($value) as Box<dyn ToSql + Sync + Send + '_>),*])
+    };
+}
+
+/// The parameters that follow those of a statement: events, by column.
+macro_rules! events {
+    ($rows:expr) => {
+        boxed![
+            $rows.iter().map(|row| id_of(row.id)).collect::<Vec<_>>(),
+            $rows.iter().map(|row| row.name.as_bytes()).collect::<Vec<_>>(),
+            $rows.iter().map(|row| row.body.as_bytes()).collect::<Vec<_>>(),
+            $rows.iter().map(|row| to_ns(row.at)).collect::<Vec<_>>(),
+        ]
     };
 }
 
@@ -301,7 +324,18 @@ fn accept_call<'batch>(node: i64, index: usize, accept: &'batch AcceptOp, steps:
         column!(rows, new => new.row.replay_of.map(id_of)),
         column!(rows, new => new.gate),
     ];
-    steps.push(Step { sql: ACCEPT, params, answers: Answers::Accepted(index) });
+    if accept.concerns_outbox() {
+        let own = accept.emits.iter().map(|event| (0, event));
+        let of_executions = rows.iter().flat_map(|(position, new)| {
+            let of = i32::try_from(position + 1).unwrap_or(i32::MAX);
+            new.row.emits.iter().map(move |event| (of, event))
+        });
+        let (of, sent): (Vec<i32>, Vec<&OutboxRow>) = own.chain(of_executions).unzip();
+        let params = params.and(boxed![of]).and(events!(sent)).and(boxed![accept.delivered.as_slice()]);
+        steps.push(Step { sql: ACCEPT_EVENTS, params, answers: Answers::Accepted(index) });
+    } else {
+        steps.push(Step { sql: ACCEPT, params, answers: Answers::Accepted(index) });
+    }
     if let Some(mark) = &accept.watermark {
         let params = boxed![mark.trigger.to_string(), mark.schedule.as_bytes(), to_ns(mark.instant)];
         steps.push(Step { sql: PUT_WATERMARK, params, answers: Answers::None });
@@ -364,7 +398,11 @@ fn append_call(node: i64, index: usize, row: &AppendRow<Hash>) -> Step<'_> {
         uses.blobs,
         uses.at,
     ];
-    Step { sql: APPEND_ONE, params, answers: Answers::Appended(index) }
+    let (sql, params) = match row.emits.is_empty() {
+        true => (APPEND_ONE, params),
+        false => (APPEND_EVENTS, params.and(events!(row.emits))),
+    };
+    Step { sql, params, answers: Answers::Appended(index) }
 }
 
 fn state_params(changes: &[StateChange]) -> StepParams<'_> {

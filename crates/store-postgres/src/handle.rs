@@ -26,9 +26,9 @@ use store::codec::{
 use store::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, DeployOutcome, DeployedFile, EventWaiter,
     ExecutionFilter, ExecutionRow, Generation, HandedExecution, Info, Letter, LetterState, Load, Metrics,
-    NewGeneration, News, Node, NodeDetails, NodeId, Page, PollEntry, PollState, PollWrite, PruneFilter,
-    ReplayLog, RunningGeneration, ServerTime, Shard, ShardSet, SharedSettings, StateEntry, StateRow,
-    StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
+    NewGeneration, News, Node, NodeDetails, NodeId, OutboxRow, Page, PollEntry, PollState, PollWrite,
+    PruneFilter, ReplayLog, RunningGeneration, ServerTime, Shard, ShardSet, SharedSettings, StateEntry,
+    StateRow, StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
 };
 use store::{Error, Outage};
 use store::{
@@ -102,7 +102,14 @@ impl PostgresStore {
             let gate = new.gated.then(|| i16::from(Shard::of(&row.automation).number()));
             executions.push(AcceptRow { row, automation, definition, gate });
         }
-        Ok(AcceptOp { executions, watermark: accept.watermark.clone(), poll })
+        OutboxRow::check(&accept.emits)?;
+        Ok(AcceptOp {
+            executions,
+            watermark: accept.watermark.clone(),
+            poll,
+            emits: accept.emits.clone(),
+            delivered: accept.delivered.iter().copied().map(id_of).collect(),
+        })
     }
 
     /// Stops the tasks; the thread ends once the queued writes are committed.

@@ -37,6 +37,7 @@
 //! * `list`: lists of executions
 //! * `waits`: open waits
 //! * `state`: values by scope and key
+//! * `outbox`: events on their way to triggers
 //! * `definitions`: definitions, and their numbers
 //! * `level`: definitions in the store, and the level of the language that they may have
 //! * `generations`: generations of the deployed project
@@ -79,6 +80,7 @@ mod moves;
 mod node;
 mod op;
 mod open;
+mod outbox;
 mod pairings;
 mod partitions;
 mod peers;

@@ -9,10 +9,10 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::forms::{Hash, id_of};
-use store::Watermark;
 use store::codec::{AppendRow, NewExecutionRow, PollRow, StateChange, state_bytes};
 use store::outage::Source;
 use store::{AcceptOutcome, Error};
+use store::{OutboxRow, Watermark};
 
 /// The parameters of a statement.
 pub(super) type Params = Vec<Box<dyn ToSql + Sync + Send>>;
@@ -33,7 +33,7 @@ pub(super) fn borrowed(params: &Params) -> Vec<&(dyn ToSql + Sync)> {
 /// A write.
 #[derive(Debug)]
 pub(super) enum Op {
-    /// New executions, and the watermark and the poll they belong to.
+    /// New executions, and what is written with them.
     Accept(AcceptOp),
     /// Events and log lines of one execution.
     Append(Box<AppendRow<Hash>>),
@@ -49,6 +49,9 @@ pub(super) struct AcceptOp {
     pub(super) executions: Vec<AcceptRow>,
     pub(super) watermark: Option<Watermark>,
     pub(super) poll: Option<Box<PollRow>>,
+    /// The events that are sent, and those that are delivered.
+    pub(super) emits: Vec<OutboxRow>,
+    pub(super) delivered: Vec<Uuid>,
 }
 
 /// An execution to accept, with the numbers of its dictionaries.
@@ -107,7 +110,18 @@ impl AcceptOp {
     /// Returns true if it is one execution that nothing can refuse and no other node gets.
     pub(super) fn is_plain(&self) -> bool {
         let [AcceptRow { row, gate: None, .. }] = self.executions.as_slice() else { return false };
-        row.key.is_none() && row.dedup.is_empty() && self.watermark.is_none() && self.poll.is_none()
+        row.key.is_none()
+            && row.dedup.is_empty()
+            && self.watermark.is_none()
+            && self.poll.is_none()
+            && !self.concerns_outbox()
+    }
+
+    /// Returns true if it sends or delivers events.
+    pub(super) fn concerns_outbox(&self) -> bool {
+        !self.emits.is_empty()
+            || !self.delivered.is_empty()
+            || self.executions.iter().any(|new| !new.row.emits.is_empty())
     }
 }
 
@@ -118,6 +132,7 @@ impl Op {
             Self::Accept(accept) => {
                 accept.executions.iter().map(|new| new.row.bytes()).sum::<usize>()
                     + accept.poll.as_ref().map_or(0, |poll| poll.bytes())
+                    + OutboxRow::bytes(&accept.emits)
             }
             Self::Append(row) => row.bytes(),
             Self::State(changes) => state_bytes(changes),
@@ -180,9 +195,10 @@ impl Op {
         }
     }
 
-    /// Returns true if an append is written by the statement for many, which takes neither waits, state, snapshots nor blobs.
+    /// Returns true if an append is written by the statement for many, which takes neither waits, state, snapshots, blobs nor
+    /// events for triggers.
     pub(super) fn is_simple_append(&self) -> bool {
         matches!(self, Self::Append(row) if row.waits.is_none() && row.state.is_empty()
-            && row.external.is_empty() && matches!(row.snapshot, store::SnapshotChange::Keep))
+            && row.external.is_empty() && row.emits.is_empty() && matches!(row.snapshot, store::SnapshotChange::Keep))
     }
 }

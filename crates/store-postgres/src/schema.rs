@@ -23,13 +23,14 @@ pub(super) const SCHEMA: Schema = Schema {
     migrations: &[
         ("V1__initial", include_str!("../migrations/V1__initial.sql")),
         ("V2__level", include_str!("../migrations/V2__level.sql")),
+        ("V3__outbox", include_str!("../migrations/V3__outbox.sql")),
     ],
     oldest: 1,
 };
 
 /// Returns the version of the tables that each release which knows this level of the language knows too.
 pub(super) fn version_for(level: Level) -> i32 {
-    if level <= Level::FIRST { 1 } else { 2 }
+    if level <= Level::FIRST { 1 } else { 3 }
 }
 
 /// The number of the oldest version as the database has it, and its row. A database without the row is used by releases that know its
@@ -308,19 +309,21 @@ mod tests {
         migrations: &[
             SCHEMA.migrations[0],
             SCHEMA.migrations[1],
-            ("V3__later", "ALTER TABLE live ADD COLUMN later text"),
+            SCHEMA.migrations[2],
+            ("V4__later", "ALTER TABLE live ADD COLUMN later text"),
         ],
         oldest: 1,
     };
     /// The tables of a later release that daemons of this one cannot use.
-    const BREAKING: Schema = Schema { oldest: 3, ..LATER };
+    const BREAKING: Schema = Schema { oldest: 4, ..LATER };
     /// The last of its migrations fails at its second statement.
     const BROKEN: Schema = Schema {
         migrations: &[
             LATER.migrations[0],
             LATER.migrations[1],
             LATER.migrations[2],
-            ("V4__broken", "CREATE TABLE half (a int); SELECT * FROM missing"),
+            LATER.migrations[3],
+            ("V5__broken", "CREATE TABLE half (a int); SELECT * FROM missing"),
         ],
         oldest: 1,
     };
@@ -356,7 +359,7 @@ mod tests {
         let space = server.space();
         let running = open(&space, &folder);
         let (mut one, mut other) = (connect(&space).await, connect(&space).await);
-        assert_eq!(LATER.readable_version(&one).await, Ok(Some(2)));
+        assert_eq!(LATER.readable_version(&one).await, Ok(Some(3)));
         LATER.check(&one).await.expect_err("a reader may not change the tables");
         // Two daemons start while a backup reads: one migrates after it, and the other one waits for that.
         let backup = connect(&space).await;
@@ -384,7 +387,7 @@ mod tests {
         let mut client = connect(&space).await;
         EARLIER.migrate(&mut client).await.expect("it makes its tables");
         let running = open(&space, &folder);
-        assert_eq!(SCHEMA.readable_version(&client).await, Ok(Some(2)));
+        assert_eq!(SCHEMA.readable_version(&client).await, Ok(Some(3)));
         EARLIER.check(&client).await.expect("it may use them");
         EARLIER.migrate(&mut client).await.expect("it starts again");
         running.raise_level(Level::SECOND).await.expect("no older daemon runs");
@@ -395,7 +398,7 @@ mod tests {
             "its next beat stops it"
         );
         LATER.migrate(&mut client).await.expect("a later release migrates");
-        assert_eq!(oldest(&server, &space), "2", "no migration lowers it");
+        assert_eq!(oldest(&server, &space), "3", "no migration lowers it");
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -405,7 +408,7 @@ mod tests {
         let running = open(&space, &folder);
         let mut client = connect(&space).await;
         BREAKING.migrate(&mut client).await.expect("it is migrated");
-        assert_eq!(oldest(&server, &space), "3");
+        assert_eq!(oldest(&server, &space), "4");
         assert_eq!(deaths(&*running).await, [true]);
         let failure = tokio::time::timeout(PATIENCE, running.failure()).await.expect("it stops");
         assert!(failure.to_string().contains("use the release that wrote it"), "{failure}");
@@ -419,7 +422,7 @@ mod tests {
         open(&space, &folder).close().await.expect("it closes");
         let mut client = connect(&space).await;
         BROKEN.migrate(&mut client).await.expect_err("the last migration fails");
-        assert_eq!(SCHEMA.readable_version(&client).await, Ok(Some(2)));
+        assert_eq!(SCHEMA.readable_version(&client).await, Ok(Some(3)));
         let half = server.run(&format!("SELECT to_regclass('{}.half') IS NULL", space.schema()));
         assert_eq!(half, "t");
     }

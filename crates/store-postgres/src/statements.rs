@@ -36,6 +36,23 @@ pub(super) const END: &str = "SELECT end_many($1, $2, $3, $4, $5, $6, $7, $8, $9
 pub(super) const ACCEPT: &str = "SELECT verdicts, others FROM accept($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, \
     $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)";
 
+/// As [`ACCEPT`], with the events that are sent and those that are delivered. Those of an execution that is not accepted are not sent.
+pub(super) const ACCEPT_EVENTS: &str = "WITH a AS MATERIALIZED (SELECT verdicts, others FROM accept($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, \
+      $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)), \
+    sent AS (INSERT INTO outbox (id, name, body, at_ns) SELECT t.id, t.name, t.body, t.at_ns \
+      FROM a, unnest($27::int4[], $28::uuid[], $29::bytea[], $30::bytea[], $31::int8[]) AS t (of, id, name, body, at_ns) \
+      WHERE t.of = 0 OR a.verdicts[t.of] IN (0, 4) ON CONFLICT (id) DO NOTHING), \
+    delivered AS (DELETE FROM outbox WHERE id = ANY ($32)) \
+    SELECT verdicts, others FROM a";
+
+/// As [`APPEND_ONE`], with the events that are sent if the append is done.
+pub(super) const APPEND_EVENTS: &str = "WITH a AS MATERIALIZED (SELECT verdict, detail FROM append_one($1, $2, $3, $4, $5, $6, $7, $8, $9, \
+      $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32)), \
+    sent AS (INSERT INTO outbox (id, name, body, at_ns) SELECT t.id, t.name, t.body, t.at_ns \
+      FROM a, unnest($33::uuid[], $34::bytea[], $35::bytea[], $36::int8[]) AS t (id, name, body, at_ns) \
+      WHERE a.verdict = 0 ON CONFLICT (id) DO NOTHING) \
+    SELECT verdict, detail FROM a";
+
 /// Appends to one execution, whatever the append has.
 pub(super) const APPEND_ONE: &str = "SELECT verdict, detail FROM append_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, \
     $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32)";

@@ -8,7 +8,7 @@ use model::automation::TriggerKey;
 
 use super::blobs::{ExternalValues, Hash, Pin};
 use store::codec::{PollRow, StateChange, TextRoom, state_bytes, state_changes};
-use store::{Accept, Address, Append, Definition, StateWrite, Subscription, Watermark};
+use store::{Accept, Address, Append, Definition, OutboxRow, StateWrite, Subscription, Watermark};
 use store::{AcceptOutcome, Error};
 
 /// The encoded form of a new execution.
@@ -20,8 +20,14 @@ pub(super) type AppendRow = store::codec::AppendRow<Arc<Pin>>;
 /// A write operation, as it is queued for the writer.
 #[derive(Debug)]
 pub(super) enum WriteOp {
-    /// New executions, and the watermark and the poll they belong to.
-    Accept { executions: Vec<NewExecutionRow>, watermark: Option<Watermark>, poll: Option<Box<PollRow>> },
+    /// New executions, the watermark and the poll they belong to, events that are sent, and those that are delivered.
+    Accept {
+        executions: Vec<NewExecutionRow>,
+        watermark: Option<Watermark>,
+        poll: Option<Box<PollRow>>,
+        emits: Vec<OutboxRow>,
+        delivered: Vec<ExecutionId>,
+    },
     /// Stores a subscription, or deletes it if there is none to store.
     PutSubscription { id: String, kept: Option<(TriggerKey, String)> },
     /// Moves the rows of a trigger to another key. Returns [`WriteResult::Count`].
@@ -89,7 +95,9 @@ impl WriteOp {
             executions.push(NewExecutionRow::new(execution, large, room)?);
         }
         let poll = accept.poll.as_ref().map(PollRow::new).transpose()?.map(Box::new);
-        Ok(Self::Accept { executions, watermark: accept.watermark.clone(), poll })
+        OutboxRow::check(&accept.emits)?;
+        let (emits, delivered) = (accept.emits.clone(), accept.delivered.clone());
+        Ok(Self::Accept { executions, watermark: accept.watermark.clone(), poll, emits, delivered })
     }
 
     /// Encodes a subscription to store.
@@ -135,9 +143,10 @@ impl WriteOp {
     /// Returns the approximate size in memory, in bytes.
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Self::Accept { executions, poll, .. } => {
+            Self::Accept { executions, poll, emits, .. } => {
                 executions.iter().map(NewExecutionRow::bytes).sum::<usize>()
                     + poll.as_ref().map_or(0, |poll| poll.bytes())
+                    + OutboxRow::bytes(emits)
             }
             Self::PutSubscription { kept, .. } => 256 + kept.as_ref().map_or(0, |(_, body)| body.len()),
             Self::Append(row) => row.bytes(),

@@ -23,18 +23,19 @@ use super::schema::{self, SCHEMA};
 use super::settings;
 use super::usage::{self, Usage};
 use super::writer::Writer;
-use super::{check, dedup, migration, polls, pool, prune, read, replay, state, waits};
+use super::{check, dedup, migration, outbox, polls, pool, prune, read, replay, state, waits};
 use store::codec::{CutEvents, HistoryBytes, HistoryRow, LargeTexts, TextRoom};
 use store::counters::Counters;
 use store::outage::Outages;
 use store::poison::Poison;
 use store::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionUse, EventWaiter,
-    ExecutionFilter, ExecutionRow, Info, Metrics, Page, PollEntry, PollState, PollWrite, PruneFilter,
-    ReplayLog, StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
+    ExecutionFilter, ExecutionRow, Info, Metrics, OutboxCount, OutboxRow, Page, PollEntry, PollState,
+    PollWrite, PruneFilter, ReplayLog, StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution,
+    Wait, Watermark,
 };
 use store::{
-    DefinitionStore, ExecutionStore, GenerationStore, MaintenanceStore, PeerStore, SecretStore,
+    DefinitionStore, ExecutionStore, GenerationStore, MaintenanceStore, OutboxStore, PeerStore, SecretStore,
     SharedTriggerStore, StateStore, Store, TriggerStore, WaitStore,
 };
 use store::{Durability, Error, Options, Outage};
@@ -329,6 +330,23 @@ impl StateStore for SqliteStore {
 
     async fn write_state(&self, writes: Vec<StateWrite>) -> Result<(), Error> {
         self.write(WriteOp::write_state(writes)?).await.map(drop)
+    }
+}
+
+#[async_trait]
+impl OutboxStore for SqliteStore {
+    async fn outbox_page(
+        &self,
+        name: &str,
+        after: Option<ExecutionId>,
+        limit: u32,
+    ) -> Result<Vec<OutboxRow>, Error> {
+        let name = name.to_owned();
+        self.0.pool.read(move |connection| outbox::page(connection, &name, after, limit)).await
+    }
+
+    async fn outbox_counts(&self) -> Result<Vec<OutboxCount>, Error> {
+        self.0.pool.read(|connection| outbox::counts(connection)).await
     }
 }
 

@@ -21,6 +21,7 @@
 //! * `dedup`: deduplication records
 //! * `state`: values by scope and key
 //! * `waits`: open waits
+//! * `outbox`: events on their way to triggers
 //! * `checkpoint`: copies the log into the file
 //! * `readahead`: reads the part of the log that is overwritten next
 //! * `blobs`: large values in files
@@ -51,6 +52,7 @@ mod examine;
 mod handle;
 mod list;
 mod migration;
+mod outbox;
 mod paths;
 mod polls;
 mod pool;

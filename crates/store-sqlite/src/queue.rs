@@ -252,6 +252,7 @@ mod tests {
             waits: None,
             snapshot: store::SnapshotChange::Keep,
             state: Vec::new(),
+            emits: Vec::new(),
         }))
     }
 

@@ -16,6 +16,7 @@ pub(super) struct Schema(&'static [(&'static str, &'static str)]);
 pub(super) const SCHEMA: Schema = Schema(&[
     ("V1__initial", include_str!("../migrations/V1__initial.sql")),
     ("V2__replays", include_str!("../migrations/V2__replays.sql")),
+    ("V3__outbox", include_str!("../migrations/V3__outbox.sql")),
 ]);
 
 /// `CogW`, set by the first migration.
@@ -127,14 +128,16 @@ pub(super) mod tests {
     pub(in super::super) const LATER: Schema = Schema(&[
         SCHEMA.0[0],
         SCHEMA.0[1],
-        ("V3__later", "ALTER TABLE watermarks ADD COLUMN later TEXT NOT NULL DEFAULT 'new'"),
+        SCHEMA.0[2],
+        ("V4__later", "ALTER TABLE watermarks ADD COLUMN later TEXT NOT NULL DEFAULT 'new'"),
     ]);
     /// The last of its migrations fails at its second statement.
     const BROKEN: Schema = Schema(&[
         LATER.0[0],
         LATER.0[1],
         LATER.0[2],
-        ("V4__broken", "CREATE TABLE half (a); SELECT * FROM missing"),
+        LATER.0[3],
+        ("V5__broken", "CREATE TABLE half (a); SELECT * FROM missing"),
     ]);
 
     fn file() -> &'static Path {
@@ -152,8 +155,8 @@ pub(super) mod tests {
             .execute("INSERT INTO watermarks VALUES ('orders', 'hourly', 7)", [])
             .expect("it is stored");
         let refused = LATER.check(&connection, file()).expect_err("a reader may not change the tables");
-        assert!(matches!(refused, Error::OlderSchema { found: 2, known: 3, .. }), "{refused}");
-        assert_eq!(LATER.older(&connection, file()).expect("it is a store"), Some(2));
+        assert!(matches!(refused, Error::OlderSchema { found: 3, known: 4, .. }), "{refused}");
+        assert_eq!(LATER.older(&connection, file()).expect("it is a store"), Some(3));
         for _ in 0..2 {
             LATER.migrate(&mut connection, file()).expect("it is migrated");
             LATER.check(&connection, file()).expect("it has the version");
@@ -161,7 +164,7 @@ pub(super) mod tests {
         let sql = "SELECT count(*) FROM watermarks WHERE instant_ns = 7 AND later = 'new'";
         assert_eq!(count(&connection, sql), 1);
         let refused = SCHEMA.migrate(&mut connection, file()).expect_err("a later release wrote them");
-        assert!(matches!(refused, Error::NewerSchema { found: 3, known: 2, .. }), "{refused}");
+        assert!(matches!(refused, Error::NewerSchema { found: 4, known: 3, .. }), "{refused}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::blobs::{self, Folder};
 use super::columns::shelf;
 use super::encode::{AppendRow, NewExecutionRow, SecretKey, WriteOp, WriteResult};
 use super::statements::Statements;
-use super::{dedup, polls, prune, replay, state, triggers, waits};
+use super::{dedup, outbox, polls, prune, replay, state, triggers, waits};
 use store::codec::{StateChange, status_code, to_ns};
 use store::{AcceptOutcome, Error};
 use store::{Address, Definition, Watermark};
@@ -45,9 +45,11 @@ pub(super) fn write(
     work: &WriteOp,
 ) -> Result<WriteResult, WriteError> {
     match work {
-        WriteOp::Accept { executions, watermark, poll } => {
+        WriteOp::Accept { executions, watermark, poll, emits, delivered } => {
             let accepted = accept(connection, statements, uses, executions, watermark.as_ref())?;
             poll.as_ref().map_or(Ok(()), |poll| polls::write(connection, poll))?;
+            outbox::insert(connection, emits)?;
+            outbox::delete(connection, delivered)?;
             Ok(accepted)
         }
         WriteOp::PutSubscription { id, kept } => polls::put_subscription(connection, id, kept.as_ref()),
@@ -159,6 +161,7 @@ fn accept_one(
         statements.new_logs.execute(params![id, count, lines])?;
     }
     dedup::take(connection, row)?;
+    outbox::insert(connection, &row.emits)?;
     Ok(AcceptOutcome::New)
 }
 
@@ -194,6 +197,7 @@ fn append(
     }
     replay::change(connection, row.execution, &row.snapshot)?;
     state::write(connection, &row.state)?;
+    outbox::insert(connection, &row.emits)?;
     Ok(WriteResult::Nothing)
 }
 

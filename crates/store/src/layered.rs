@@ -12,9 +12,9 @@ use value::FileStorage;
 use crate::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionStore, DefinitionUse,
     Error, EventWaiter, ExecutionFilter, ExecutionRow, ExecutionStore, GenerationStore, Info,
-    MaintenanceStore, Metrics, Outage, Page, PeerStore, PollEntry, PollState, PruneFilter, ReplayLog,
-    SecretStore, SharedTriggerStore, StateEntry, StateRow, StateStore, StateWrite, Store, Subscription,
-    SuspendedExecution, TriggerStore, Wait, WaitStore, Watermark,
+    MaintenanceStore, Metrics, Outage, OutboxCount, OutboxRow, OutboxStore, Page, PeerStore, PollEntry,
+    PollState, PruneFilter, ReplayLog, SecretStore, SharedTriggerStore, StateEntry, StateRow, StateStore,
+    StateWrite, Store, Subscription, SuspendedExecution, TriggerStore, Wait, WaitStore, Watermark,
 };
 
 /// A call of a store, as its layer sees it.
@@ -136,6 +136,11 @@ pass_on! { StateStore {}
     read_states(scope: &str, keys: &[String]) -> Vec<Option<StateEntry>>;
     list_state(scope: &str, after: Option<&str>, limit: u32) -> Vec<StateRow>;
     write_state(writes: Vec<StateWrite>) -> ();
+}
+
+pass_on! { OutboxStore {}
+    outbox_page(name: &str, after: Option<ExecutionId>, limit: u32) -> Vec<OutboxRow>;
+    outbox_counts() -> Vec<OutboxCount>;
 }
 
 pass_on! { TriggerStore {}

@@ -54,7 +54,7 @@ pub use outage::{Outage, OutageKind};
 pub use prefix::executions_by_prefix;
 pub use random::random;
 pub use traits::{
-    DefinitionStore, ExecutionStore, GenerationStore, MaintenanceStore, PeerStore, SecretStore,
+    DefinitionStore, ExecutionStore, GenerationStore, MaintenanceStore, OutboxStore, PeerStore, SecretStore,
     SharedTriggerStore, StateStore, Store, TriggerStore, WaitStore,
 };
 pub use types::{
@@ -62,10 +62,10 @@ pub use types::{
     Definition, DefinitionUse, DeployOutcome, DeployedFile, EventKey, EventWaiter, ExecutionFilter,
     ExecutionRow, Generation, GenerationSource, HandedExecution, Info, InitialEvents, Letter, LetterState,
     Listening, Load, Metrics, NewCapture, NewExecution, NewGeneration, NewListening, News, Node, NodeDetails,
-    NodeId, OutcomeFilter, Page, PollEntry, PollState, PollWrite, PruneFilter, PruneRule, Recipient,
-    ReplayLog, RunningGeneration, ServerTime, Shard, ShardSet, SharedSettings, Snapshot, SnapshotChange,
-    StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution, TokenGrant, TokenRequest, Wait,
-    Watermark,
+    NodeId, OutboxCount, OutboxRow, OutcomeFilter, Page, PollEntry, PollState, PollWrite, PruneFilter,
+    PruneRule, Recipient, ReplayLog, RunningGeneration, ServerTime, Shard, ShardSet, SharedSettings,
+    Snapshot, SnapshotChange, StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution, TokenGrant,
+    TokenRequest, Wait, Watermark,
 };
 
 /// The result of an examination of a store.

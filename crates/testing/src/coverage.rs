@@ -130,7 +130,7 @@ fn branches(step: &Step) -> Vec<String> {
         }
     }
     if let Verb::WaitFor(wait) = &step.verb
-        && step.timeout.is_some()
+        && (step.timeout.is_some() || wait.until.is_some())
         && wait.on_timeout == OnTimeout::Continue
     {
         branches.push(TIMED_OUT.to_owned());

@@ -35,6 +35,9 @@ impl TestRun<'_> {
             if self.doubles.unknown_call().is_some() {
                 return Ok(DriveResult::over(None, &upcoming));
             }
+            if self.ingress.deliver_due_events().await {
+                continue;
+            }
             let unfinished = self.runtime.context.store.unfinished_count().await.map_err(TestError::store)?;
             if self.started.get() && unfinished == 0 {
                 return Ok(DriveResult::over(None, &upcoming));

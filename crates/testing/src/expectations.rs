@@ -3,7 +3,7 @@
 use connector::UnmatchedRequest;
 use expression::Expression;
 use model::automation::{Automation, SpannedName};
-use model::execution::{Event, Outcome, split_key};
+use model::execution::{Event, Origin, Outcome, split_key};
 use model::payload::HttpResponse;
 use model::test_suite::{
     CallsExpect, Case, Ending, Expect, Mismatch, Pattern, ResponseExpect, StepEnding, StepExpect, Target,
@@ -43,6 +43,7 @@ pub(super) fn check_expectations(case: &Case, automation: &Automation, trace: &T
         check.compare(&format!("state.{}", key.name), pattern, found);
     }
     check.response();
+    check.receivers();
     check.check_unused_doubles();
     check.unawaited();
     check.cassette();
@@ -463,6 +464,35 @@ impl ExpectationCheck<'_> {
                 .label("recorded and not sent")
                 .help("if that is right, record it again with `cogwork test --record`"),
             );
+        }
+    }
+
+    /// Reports executions of receivers that have not succeeded, and receivers that no event has started.
+    fn receivers(&mut self) {
+        let mut started = Vec::new();
+        for execution in self.trace.executions.iter().skip(1) {
+            let Some(Event::Started { origin: Origin::Emitted { event, .. }, .. }) = execution.events.first()
+            else {
+                continue;
+            };
+            let id = execution.deployment.automation.id.as_str();
+            started.push(id);
+            let label = match observed::outcome(&execution.events) {
+                Some(Outcome::Succeeded { .. }) => continue,
+                Some(Outcome::Failed { error } | Outcome::Stuck { error }) => failure(error),
+                Some(Outcome::Cancelled { reason }) => format!("it was cancelled: {reason}"),
+                None => self.trace.stuck.clone().unwrap_or_else(|| "it was stopped".to_owned()),
+            };
+            let receiver = self.case.receivers.iter().find(|receiver| receiver.name == id);
+            let span = receiver.map_or(self.case.name.span, |receiver| receiver.span);
+            let message = format!("`{id}`, which the event `{event}` started, has not succeeded");
+            self.report_unmet(message, span, label);
+        }
+        for receiver in
+            self.case.receivers.iter().filter(|receiver| !started.contains(&receiver.name.as_str()))
+        {
+            let message = format!("no event of this test started `{}`", receiver.name);
+            self.report_unmet(message, receiver.span, "never started in this test");
         }
     }
 

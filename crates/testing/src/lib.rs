@@ -175,3 +175,6 @@ impl TestRunner {
         &self.dir
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -161,12 +161,29 @@ impl TestRun<'_> {
 
     async fn start_polled(&self, mount: &Mount, data: Value) -> Result<StartResult, TestError> {
         let runtime = &self.runtime;
-        let payload = Payload::Poll { data, polled_at: self.clock.now() };
-        let Some((by, fails)) = self.ingress.prepare_start(mount, &payload).await else {
+        let payload = mount.on().data_payload(data, self.clock.now());
+        let origin = match (&payload, mount.on()) {
+            (Payload::Emitted(event), _) => Origin::Emitted {
+                event: event.event.clone(),
+                id: event.id.clone(),
+                sender: None,
+                step: None,
+                test: false,
+                trace: None,
+            },
+            (_, Trigger::Event(_)) => Origin::Event,
+            _ => Origin::Poll,
+        };
+        let prepared = match payload {
+            Payload::Emitted(event) => self.ingress.prepare_event(mount, event).await,
+            payload => {
+                let prepared = self.ingress.prepare_start(mount, &payload).await;
+                prepared.map(|(by, fails)| (payload, by, fails))
+            }
+        };
+        let Some((payload, by, fails)) = prepared else {
             return Ok(StartResult::Accepted);
         };
-        let is_event = matches!(mount.on(), Trigger::Event(_));
-        let origin = if is_event { Origin::Event } else { Origin::Poll };
         let accepted = runtime
             .admission
             .accept(

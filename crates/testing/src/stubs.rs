@@ -37,6 +37,8 @@ pub(super) struct DoubleTable {
     clock: ManualClock,
     quiescence: Quiescence,
     trusts_senders: bool,
+    /// The automations that events start.
+    receivers: Vec<String>,
     /// The answers of a recorded execution, for a trial.
     recorded: Option<Arc<RecordedAnswers>>,
     call_log: Mutex<CallLog>,
@@ -94,6 +96,7 @@ impl DoubleTable {
             clock,
             quiescence,
             trusts_senders: !matches!(&case.start, Start::Request(request) if request.verify),
+            receivers: case.receivers.iter().map(|receiver| receiver.name.clone()).collect(),
             recorded: setup.trial.as_ref().map(|trial| trial.answers.clone()),
             call_log: Mutex::new(CallLog { used, ..CallLog::default() }),
         }
@@ -215,6 +218,10 @@ impl Doubles for DoubleTable {
         // The record has no variables, so a trial reads this process's, as the recorded execution did.
         let reads_real = self.is_live() || self.recorded.is_some();
         own.or_else(|| reads_real.then(|| self.real.variable(name)).flatten())
+    }
+
+    fn receives_events(&self, automation: &AutomationId) -> bool {
+        self.receivers.iter().any(|receiver| receiver == automation.as_str())
     }
 
     fn trusts_senders(&self) -> bool {

@@ -1,6 +1,7 @@
 //! `trigger.results`, the data of a trigger that steps read.
 
-use model::{Payload, Trigger};
+use model::engine_event::EngineEventName;
+use model::{EmittedEvent, Payload, Trigger};
 use value::{Map, Value};
 
 use crate::{Rejection, webhook};
@@ -9,7 +10,8 @@ use crate::{Rejection, webhook};
 ///
 /// Every kind has `body.data`, so that an Automation can be started manually with the data of a request:
 /// [`webhook::results`] describes that of a webhook; a schedule's is `null`, in addition to `scheduledAt`, `startedAt` (RFC 3339,
-/// UTC) and `timezone`; a poll's is the new item, in addition to `polledAt`; a manual start's are the inputs, also in `inputs`.
+/// UTC) and `timezone`; a poll's is the new item, in addition to `polledAt`; that of an own event are its data, in addition to
+/// `event` (`name`, `id`, `sentAt`, `by`); those of an event of the engine are also its members; a manual start's are the inputs, also in `inputs`.
 ///
 /// # Errors
 /// Returns an error only for a webhook with an unreadable body; [`webhook::receive`] rejects such a request before it is stored.
@@ -29,11 +31,28 @@ pub fn results(payload: &Payload) -> Result<Value, Rejection> {
             ("body", map([("data", data.clone())])),
             ("polledAt", Value::from(polled_at.to_string())),
         ])),
+        Payload::Emitted(event) => Ok(emitted(event)),
         Payload::Manual { inputs } => {
             let inputs = Value::from(inputs.clone());
             Ok(map([("body", map([("data", inputs.clone())])), ("inputs", inputs)]))
         }
     }
+}
+
+/// Computes the results of an own event, or of an event of the engine, whose members are also beside `body`.
+fn emitted(emitted: &EmittedEvent) -> Value {
+    let EmittedEvent { event, id, sent_at, by, data } = emitted;
+    let sent = map([
+        ("name", Value::from(event.as_str())),
+        ("id", Value::from(id.as_str())),
+        ("sentAt", Value::from(sent_at.to_string())),
+        ("by", by.as_deref().map(Value::from).unwrap_or_default()),
+    ]);
+    let is_of_engine = EngineEventName::find(event).is_some();
+    let members = data.as_map().filter(|_| is_of_engine).cloned().unwrap_or_default();
+    let own = [("body", map([("data", data.clone())])), ("event", sent)];
+    let own = own.into_iter().map(|(name, value)| (name.into(), value));
+    Value::from(members.into_iter().chain(own).collect::<Map>())
 }
 
 /// The members of `trigger.results` of one trigger kind.
@@ -55,13 +74,35 @@ const EVENT: Members = Members {
     names: &["body", "polledAt", "rawBody", "headers", "pathFragment", "queryParameters", "method"],
     body: &["data", "contentType"],
 };
+const OWN: Members = Members { names: &["body", "event"], body: &["data"] };
+/// The members of each of the engine's events ([`model::engine_event::MEMBERS`]), and those of an own event.
+const ENGINE: Members = Members {
+    names: &[
+        "kind",
+        "title",
+        "automation",
+        "trigger",
+        "error",
+        "execution",
+        "file",
+        "eventName",
+        "count",
+        "since",
+        "url",
+        "body",
+        "event",
+    ],
+    body: &["data"],
+};
 const MANUAL: Members = Members { names: &["body", "inputs"], body: &["data"] };
 
 fn members(trigger: &Trigger) -> &'static Members {
     match trigger {
         Trigger::Webhook(_) => &WEBHOOK,
         Trigger::Schedule(_) => &SCHEDULE,
+        Trigger::Event(_) if EngineEventName::of(trigger).is_some() => &ENGINE,
         Trigger::Event(_) => &EVENT,
+        Trigger::Own(_) => &OWN,
         Trigger::Poll(_) => &POLL,
         Trigger::Manual => &MANUAL,
     }
@@ -121,6 +162,28 @@ mod tests {
             polled_at: "2026-03-29T01:00:00Z".parse().expect("an instant"),
         };
         check(&payload, r#"{"body":{"data":{"id":"17"}},"polledAt":"2026-03-29T01:00:00Z"}"#);
+    }
+
+    #[test]
+    fn the_results_of_an_engine_event_are_its_members_and_its_data() {
+        let event = EmittedEvent {
+            event: "cogwork.failure".to_owned(),
+            id: "1".to_owned(),
+            sent_at: "2026-03-29T01:00:00Z".parse().expect("an instant"),
+            by: None,
+            data: Value::from(Map::from_iter([("title", "gone")])),
+        };
+        let sent = r#""id":"1","sentAt":"2026-03-29T01:00:00Z","by":null}"#;
+        check(
+            &Payload::Emitted(event.clone()),
+            &format!(
+                r#"{{"title":"gone","body":{{"data":{{"title":"gone"}}}},"event":{{"name":"cogwork.failure",{sent}}}"#
+            ),
+        );
+        let own = Payload::Emitted(EmittedEvent { event: "order.failure".to_owned(), ..event });
+        let own = results(&own).map(|value| value.get("title"));
+        assert_eq!(own, Ok(None));
+        assert_eq!(ENGINE.names[..model::engine_event::MEMBERS.len()], model::engine_event::MEMBERS);
     }
 
     #[test]

@@ -236,6 +236,14 @@ fn client() -> Client {
     Client::builder().timeout(PATIENCE).build().unwrap()
 }
 
+/// Emits an event, and returns the answer without the id of the event, which is a new one.
+pub(crate) async fn emit(request: RequestBuilder) -> Value {
+    let mut answer = send(request).await.json();
+    let id = answer.as_object_mut().and_then(|members| members.remove("id"));
+    assert!(id.is_some_and(|id| id.as_str().is_some_and(|id| !id.is_empty())), "{answer}");
+    answer
+}
+
 /// Sends a request, reads the whole response, and asserts that it contains no secret.
 pub(crate) async fn send(request: RequestBuilder) -> Answer {
     let answer = request.send().await.unwrap();

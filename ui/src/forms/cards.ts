@@ -55,7 +55,7 @@ export const CARDS: readonly Card[] = [
     key: "event",
     kind: "event",
     title: "App event",
-    about: "Something that happens in another application starts it.",
+    about: "Something that happens in another application starts it, or an event of another automation.",
     trigger: { event: "github.push" },
   },
   {

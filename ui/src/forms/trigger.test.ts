@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 
 import type { Schema } from "./fields";
-import { CONFIGURE, type Json, jsonRemark, keptAndLost, limits, read, secretOf, times, valueAt, VERIFY, withOptions, withTimes, write } from "./trigger";
+import { chooseEvent, CONFIGURE, isOwnEvent, type Json, jsonRemark, keptAndLost, limits, read, secretOf, times, valueAt, VERIFY, withOptions, withTimes, write } from "./trigger";
 
 /** The schema of automations that the daemon generates from its own tables. */
 const schema = JSON.parse(readFileSync(new URL("../../../schemas/automation.schema.json", import.meta.url), "utf8")) as Schema;
@@ -54,6 +54,29 @@ test("a change of the trigger names what it keeps and what it loses", () => {
     kept: ["webhook.mode"],
     lost: ["if", "webhook.respond"],
   });
+});
+
+test("an event is an own one unless a connector has the first part of its name", () => {
+  const isOwn = (trigger: Json) => isOwnEvent(trigger, ["wiki", "state"]);
+  expect(isOwn({ event: "order.paid" })).toBe(true);
+  expect(isOwn({ event: "paid", data: { order: "text" } })).toBe(true);
+  expect(isOwn({ event: "wiki" })).toBe(true);
+  expect(isOwn({ event: "wiki.pageChanged" })).toBe(false);
+  expect(isOwn({ event: "state.changed" })).toBe(false);
+  expect(isOwn({ event: "jira.created", connection: "jira" })).toBe(false);
+  expect(isOwn({ manual: {} })).toBe(false);
+});
+
+test("the choice of another event removes the keys of the other kind of event", () => {
+  expect(chooseEvent({ event: "wiki.pageChanged", connection: "w", every: "5m", if: "x" }, "order.paid", true)).toEqual([
+    { op: "remove", at: ["trigger", "connection"] },
+    { op: "remove", at: ["trigger", "every"] },
+    { op: "set", at: ["trigger", "event"], value: "order.paid" },
+  ]);
+  expect(chooseEvent({ event: "order.paid", data: { order: "text" } }, "github.push", false)).toEqual([
+    { op: "remove", at: ["trigger", "data"] },
+    { op: "set", at: ["trigger", "event"], value: "github.push" },
+  ]);
 });
 
 test("names of Object.prototype are not values", () => {

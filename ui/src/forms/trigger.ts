@@ -95,6 +95,40 @@ const POLL: Field[] = [
 /** The fields of an event that is polled for. */
 const EVENT: Field[] = POLL_COMMON((...path) => ["trigger", ...path]).map((field) => ({ ...field, advanced: true }));
 
+/** The fields of an own event. */
+export const OWN_EVENT: Field[] = [
+  { at: ["trigger", "event"], label: "Name", kind: "text", help: "As `events.emit` sends it, such as order.paid. Its first part is the name of no connector." },
+  {
+    at: ["trigger", "data"],
+    label: "Data",
+    kind: "json",
+    help: 'What the automation reads: {"order": {"type": "text", "required": true}, "amount": "number"}. Empty: any data.',
+  },
+];
+
+/** The keys of a trigger that belong to an event of a connector. */
+const OF_CONNECTOR = ["connection", "with", "every", "start", "deliver"];
+
+/** True if the event of a trigger is an own one: its name does not begin with that of a connector. */
+export function isOwnEvent(trigger: Json | undefined, connectors: readonly string[]): boolean {
+  const name = valueAt(trigger, ["event"]);
+  if (typeof name !== "string" || OF_CONNECTOR.some((key) => valueAt(trigger, [key]) !== undefined)) {
+    return false;
+  }
+  const [owner = "", ...rest] = name.split(".");
+  return rest.length === 0 || !connectors.includes(owner);
+}
+
+/** The operations that give a trigger another event, without the keys of the other kind of event. */
+export function chooseEvent(trigger: Json | undefined, event: string, isOwn: boolean): Operation[] {
+  const others = isOwn ? OF_CONNECTOR : ["data"];
+  const gone = others.filter((key) => valueAt(trigger, [key]) !== undefined);
+  return [
+    ...gone.map((key): Operation => ({ op: "remove", at: ["trigger", key] })),
+    { op: "set", at: ["trigger", "event"], value: event },
+  ];
+}
+
 const SCHEDULE: Field[] = [
   { at: ["trigger", "schedule", "timezone"], label: "Time zone", kind: "text", standard: "UTC", help: "Such as Europe/Berlin." },
   {

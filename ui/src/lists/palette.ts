@@ -59,7 +59,7 @@ export interface Effects {
 export function actions(automations: Automation[], effects: Effects): Entry[] {
   const found = automations.flatMap((one): Entry[] => {
     const path = `/automations/${encodeURIComponent(one.id)}?tab=test&focus=`;
-    const listens = one.trigger === "webhook" || one.trigger === "event";
+    const listens = one.trigger === "webhook" || (one.trigger === "event" && one.triggers[0]?.isOwnEvent !== true);
     const word = one.enabled ? "Disable" : "Enable";
     return [
       { kind: "Action", name: `Run ${one.name}`, hint: one.id, path: `${path}run` },

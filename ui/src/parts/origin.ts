@@ -14,5 +14,5 @@ export function replayFrom(origin: Origin): string | undefined {
 
 /** True if an execution is a test. */
 export function isTest(origin: Origin): boolean {
-  return origin.kind === "test" || ((origin.kind === "replay" || origin.kind === "call") && origin.test === true);
+  return origin.kind === "test" || ((origin.kind === "replay" || origin.kind === "call" || origin.kind === "emitted") && origin.test === true);
 }

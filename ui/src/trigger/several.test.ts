@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import type { AutomationDetail } from "../api/types";
 import type { Json } from "../forms/trigger";
-import { asTrigger, automationOf, executionsOf, listedAs, onTrigger, placeIn, triggerOf, withOnly } from "./several";
+import { asTrigger, automationOf, executionsOf, hasOwnEvent, listedAs, onTrigger, placeIn, triggerOf, withOnly } from "./several";
 
 const trigger = (id: string, kind: string, more = {}) => ({ id, name: `orders/${id}`, kind, enabled: true, nextFires: [], ...more });
 const several = {
@@ -44,4 +44,11 @@ test("a form of one trigger writes at its place in the list", () => {
     { op: "set", at: ["triggers", 1, "schedule", "every"], value: "1m" },
     { op: "remove", at: ["concurrency"] },
   ]);
+});
+
+test("an own event belongs to the trigger that an automation is shown as", () => {
+  const automation = { id: "a", triggers: [{ id: "main", kind: "event", isOwnEvent: true }] } as unknown as AutomationDetail;
+  expect(hasOwnEvent(automation)).toBe(true);
+  const two = [{ id: "push", kind: "event" }, { id: "paid", kind: "event", isOwnEvent: true }];
+  expect(["a/push", "a/paid"].map((id) => hasOwnEvent({ id, triggers: two } as unknown as AutomationDetail))).toEqual([false, true]);
 });

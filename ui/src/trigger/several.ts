@@ -28,6 +28,13 @@ export function asTrigger(automation: AutomationDetail, id: string): AutomationD
   };
 }
 
+/** True if an own event starts an automation, or the one of its triggers that it is shown as. */
+export function hasOwnEvent(automation: AutomationDetail): boolean {
+  const id = automation.id.split("/")[1];
+  const found = id === undefined ? automation.triggers[0] : automation.triggers.find((one) => one.id === id);
+  return found?.isOwnEvent ?? false;
+}
+
 /** The automation of a name: `orders` of `orders/paid`. */
 export const automationOf = (name: string): string => name.split("/", 1)[0] ?? name;
 

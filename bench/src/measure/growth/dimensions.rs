@@ -45,6 +45,8 @@ pub(super) enum Load {
     WaitingDefinitions(usize),
     /// This many events, for which no execution waits.
     Events,
+    /// This many events, each of which starts an execution.
+    StartingEvents,
     /// So many polls of a list with as many known items as the size.
     KnownItems(usize),
     /// A request over each of this many connections, all of which stay open.
@@ -63,7 +65,7 @@ pub(super) enum Load {
     Retention,
 }
 
-pub(super) const DIMENSIONS: [Dimension; 25] = [
+pub(super) const DIMENSIONS: [Dimension; 26] = [
     Dimension { name: "automations", first: 500, load: Load::Automations, most: MAX_EXPONENT },
     Dimension {
         name: "steps of an automation",
@@ -137,6 +139,12 @@ pub(super) const DIMENSIONS: [Dimension; 25] = [
         most: FLAT,
     },
     Dimension { name: "events", first: 500, load: Load::Events, most: MAX_EXPONENT },
+    Dimension {
+        name: "events that start executions",
+        first: 500,
+        load: Load::StartingEvents,
+        most: MAX_EXPONENT,
+    },
     Dimension {
         name: "keys of concurrency",
         first: 500,

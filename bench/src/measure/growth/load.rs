@@ -53,8 +53,8 @@ pub(super) async fn costs(terms: Terms<'_>, load: Load, size: usize) -> Result<C
         return Ok(Costs { time, memory, stored: 0.0 });
     }
     let mut run = match load {
-        // A poll has no address.
-        Load::KnownItems(_) => Run::without_address(&daemon).await?,
+        // A poll and an event have no address.
+        Load::KnownItems(_) | Load::StartingEvents => Run::without_address(&daemon).await?,
         _ => Run::of(&daemon, MEASURED).await?,
     };
     run.prepare(load, size).await?;
@@ -188,7 +188,7 @@ impl<'daemon> Run<'daemon> {
                     self.emit(number).await?;
                 }
             }
-            Load::Events => {
+            Load::Events | Load::StartingEvents => {
                 for number in 0..size {
                     self.emit(number).await?;
                 }

@@ -33,6 +33,9 @@ pub(super) fn project(load: Load, size: usize, server: SocketAddr) -> Result<Pro
         Load::KnownItems(_) => format!(
             "trigger:\n  poll:\n    action: http.request\n    with: {{url: \"http://{server}/\"}}\n    every: 1h\n    items: result.body.items\n    id: item\nsteps:\n  - set: {{a: 1}}\n"
         ),
+        Load::StartingEvents => {
+            "trigger: {event: paid, data: {n: integer}}\nsteps:\n  - set: {a: 1}\n".to_owned()
+        }
         Load::Retention => format!("{ASYNCHRONOUS}steps:\n  - set: {{a: 1}}\n"),
         _ => project::synchronous(1),
     };

@@ -1,11 +1,13 @@
 //! Keys and values: from the JSON Schema that the loader's tables give, and from the registry.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use catalog::FileKind;
 use language::schema::ProjectContext;
-use model::{ActionSpec, InputSpec, InputType};
+use model::automation::TriggerKey;
+use model::{ActionSpec, AutomationId, InputSpec, InputType};
 use serde_json::Value;
 
 use super::cursor::{PathPart, Role, Siblings};
@@ -200,10 +202,16 @@ pub(super) fn complete_value(site: &Site<'_>, key: &str) -> Vec<CompletionItem> 
                 .collect();
         }
         "event" => {
-            let events = catalog.registry().events();
-            return events
-                .map(|event| CompletionItem::new(&event.name, "value").detail(event.title.clone()))
-                .collect();
+            let is_wait = site.cursor.path.iter().any(|part| *part == PathPart::Key("waitFor".to_owned()));
+            let events = catalog.registry().events().filter(|_| !is_wait);
+            let events =
+                events.map(|event| CompletionItem::new(&event.name, "value").detail(event.title.clone()));
+            return own_events(site).into_iter().chain(events).collect();
+        }
+        "name" if sends_event(site) => {
+            let mut items = own_events(site);
+            items.push(template());
+            return items;
         }
         "of" => return complete_of(site),
         "call" => {
@@ -229,6 +237,33 @@ pub(super) fn complete_value(site: &Site<'_>, key: &str) -> Vec<CompletionItem> 
         return items;
     }
     Schemas::at(site, &site.cursor.path).map_or_else(Vec::new, |schemas| values(&schemas))
+}
+
+/// Returns true if the step at the cursor sends an event.
+fn sends_event(site: &Site<'_>) -> bool {
+    action(site).is_some_and(|spec| spec.name == "events.emit")
+}
+
+/// Describes an event: that of a connector, or an own one with its senders and with what it starts.
+fn about_event(site: &Site<'_>, name: &str) -> Option<String> {
+    let catalog = site.request.catalog;
+    if let Some(event) = catalog.registry().event(name) {
+        return Some(event.title.clone());
+    }
+    let uses = catalog.event_uses().remove(name)?;
+    let ids =
+        |ids: &BTreeSet<AutomationId>| ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let starts: Vec<String> = uses.consumers.iter().map(TriggerKey::name).collect();
+    let lines =
+        [("sent by", ids(&uses.senders)), ("starts", starts.join(", ")), ("awaited by", ids(&uses.waiters))];
+    let lines = lines.iter().filter(|(_, ids)| !ids.is_empty()).map(|(what, ids)| format!("{what} {ids}"));
+    Some(format!("own event\n\n{}", lines.collect::<Vec<_>>().join("\n")))
+}
+
+/// The own events that files of the project name.
+fn own_events(site: &Site<'_>) -> Vec<CompletionItem> {
+    let names = site.request.catalog.own_event_names();
+    names.iter().map(|name| CompletionItem::new(&**name, "value").detail("own event")).collect()
 }
 
 /// The names from which the mapping at the cursor selects: `of` below `connection` or `call`.
@@ -353,6 +388,9 @@ pub(super) fn hover(site: &Site<'_>) -> Option<(Range<usize>, String, String)> {
             let text =
                 parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n");
             Some((range, spec.name.clone(), text))
+        }
+        Role::Value(key) if key == "event" || key == "name" && sends_event(site) => {
+            Some((range, word.to_owned(), about_event(site, word)?))
         }
         _ if selecting_key(site) == Some("connection") => {
             let found = site.request.catalog.connection(word)?;

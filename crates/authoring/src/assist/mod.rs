@@ -129,6 +129,10 @@ impl<'a> Site<'a> {
         let kind = FileKind::from_path(std::path::Path::new(request.path)).unwrap_or(FileKind::Automation);
         let automation =
             (kind == FileKind::Automation).then(|| load(request.path, request.text, offset)).flatten();
+        let automation = automation.map(|(automation, unreadable)| {
+            let completed = request.catalog.with_own_events(&automation);
+            (completed.map_or(automation, Arc::new), unreadable)
+        });
         Self { request, index, offset, cursor, kind, automation }
     }
 

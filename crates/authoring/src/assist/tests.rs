@@ -217,3 +217,58 @@ proptest::proptest! {
         let _ = (hover(&request), definition(&request));
     }
 }
+
+#[test]
+fn own_events_of_the_project_complete_where_they_start_are_sent_and_awaited() {
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(dir.path().join("automations")).expect("a folder");
+    let write = |name: &str, text: &str| {
+        std::fs::write(dir.path().join("automations").join(name), text).expect("the file is written");
+    };
+    let head = "trigger: {manual: {}}\nsteps:\n";
+    write("a.yaml", &format!("{head}  - {{action: events.emit, with: {{name: order.paid}}}}\n"));
+    write("b.yaml", &format!("{head}  - {{waitFor: {{event: order.sent}}, timeout: 1h}}\n"));
+    write("c.yaml", "trigger: {event: order.returned, data: {order: text}}\nsteps: []\n");
+    write("d.yaml", "trigger: {event: order.paid}\nsteps: []\n");
+    let catalog = crate::check_project(dir.path(), &[]).expect("the connectors load").catalog;
+    let labels = |text: &str| -> Vec<String> {
+        let offset = text.find('^').expect("a mark");
+        let text = text.replacen('^', "", 1);
+        let request = AssistRequest {
+            catalog: &catalog,
+            secrets: &[],
+            path: "automations/d.yaml",
+            text: &text,
+            offset,
+        };
+        complete(&request).items.into_iter().map(|item| item.label).collect()
+    };
+    let told = |text: &str| {
+        let offset = text.find('^').expect("a mark");
+        let text = text.replacen('^', "", 1);
+        let path = "automations/d.yaml";
+        let request = AssistRequest { catalog: &catalog, secrets: &[], path, text: &text, offset };
+        hover(&request).map(|hover| format!("{}: {}", hover.title, hover.text))
+    };
+    let paid = "order.paid: own event\n\nsent by a\nstarts d";
+    assert_eq!(told("trigger:\n  event: order.p^aid\nsteps: []\n").as_deref(), Some(paid));
+    let sent = told(&format!("{head}  - action: events.emit\n    with:\n      name: order.p^aid\n"));
+    assert_eq!(sent.as_deref(), Some(paid));
+    let waited = told(&format!("{head}  - waitFor:\n      event: order.s^ent\n"));
+    assert_eq!(waited.as_deref(), Some("order.sent: own event\n\nawaited by b"));
+    let own = ["order.paid", "order.returned", "order.sent"];
+    let started = labels("trigger:\n  event: ^\nsteps: []\n");
+    assert_eq!(started[..3], own);
+    assert!(started.contains(&"wiki.pageChanged".to_owned()), "{started:?}");
+    assert_eq!(labels(&format!("{head}  - waitFor:\n      event: ^\n")), own);
+    let sent = labels(&format!("{head}  - action: events.emit\n    with:\n      name: ^\n"));
+    assert_eq!(sent[..3], own);
+    offers("trigger:\n  event: order.paid\n  ^", &["data", "if", "inputs"], &["event"]);
+    offers("trigger:\n  event: order.paid\n  data:\n    order: {^", &["type", "required"], &[]);
+    let described = |text: &str| ask(text, hover).map(|hover| format!("{}: {}", hover.title, hover.text));
+    let typed = "trigger: {event: order.paid, data: {order: {type: text, required: true}}}\nsteps:\n  - set: {a: \"${{ ";
+    let text = format!("{typed}trigger.results.body.data.ord^er }}}}\"}}\n");
+    assert_eq!(described(&text).as_deref(), Some("trigger.results.body.data.order: text"));
+    let bare = "trigger: {event: order.paid}\nsteps:\n  - set: {a: \"${{ trigger.results.^ }}\"}\n";
+    offers(bare, &["body", "event"], &["polledAt"]);
+}

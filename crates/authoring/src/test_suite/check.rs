@@ -9,7 +9,8 @@ use expression::Expression;
 use model::AutomationId;
 use model::action::{ActionSpec, InputSpec};
 use model::automation::{
-    Approval, Automation, BlockKind, DeclaredTrigger, SpannedName, StartForm, Step, Verb, WaitOn,
+    Approval, Automation, BlockKind, DeclaredTrigger, OwnEventTrigger, SpannedName, StartForm, Step, Verb,
+    WaitOn,
 };
 use model::execution::split_key;
 use model::test_suite::{
@@ -17,6 +18,7 @@ use model::test_suite::{
 };
 use text::Span;
 use text::diagnostic::{Diagnostic, nearest};
+use value::{Map, Value};
 
 use super::result;
 
@@ -36,6 +38,7 @@ pub(super) fn check(suite: &Suite, catalog: &Catalog, dir: Option<&Path>) -> Vec
     let mut check = Check {
         automation: &automation,
         trigger: None,
+        catalog,
         registry,
         suite,
         dir,
@@ -76,6 +79,7 @@ struct Check<'a> {
     automation: &'a Automation,
     /// The trigger that the test starts.
     trigger: Option<&'a DeclaredTrigger>,
+    catalog: &'a Catalog,
     registry: &'a Registry,
     suite: &'a Suite,
     dir: Option<&'a Path>,
@@ -101,6 +105,7 @@ impl<'a> Check<'a> {
             }
         }
         case.stimuli.iter().for_each(|happening| self.stimulus(&happening.what));
+        case.receivers.iter().for_each(|receiver| self.receiver(receiver));
         for (name, expect) in &case.expect.steps {
             if let Some(step) = self.step(&name.name, name.span) {
                 self.branch(step, expect.branch.as_ref());
@@ -170,11 +175,10 @@ impl<'a> Check<'a> {
                 );
             }
             (Start::Inputs(_) | Start::Request(_) | Start::ScheduledAt(_), StartForm::Data { .. }) => {
-                self.not_of_trigger(
-                    "new data starts this automation",
-                    span,
-                    "write `found: …` with the new data",
-                );
+                self.not_of_trigger("data start this automation", span, "write `found: …` with the data");
+            }
+            (Start::Polled(data), StartForm::Data { .. }) => {
+                trigger.on.own_event().into_iter().for_each(|event| self.event_data(event, data, span));
             }
             (Start::Polled(_), StartForm::Request(_) | StartForm::Instant | StartForm::Inputs) => {
                 self.not_of_trigger("this automation does not poll", span, "remove `found`");
@@ -210,7 +214,7 @@ impl<'a> Check<'a> {
         );
     }
 
-    fn inputs(&mut self, inputs: &[(SpannedName, value::Value)]) {
+    fn inputs(&mut self, inputs: &[(SpannedName, Value)]) {
         let declared = &self.automation.inputs;
         for (name, value) in inputs {
             match declared.iter().find(|input| input.name == name.name) {
@@ -229,6 +233,50 @@ impl<'a> Check<'a> {
                     );
                 }
             }
+        }
+    }
+
+    /// Checks the data of the event that starts a test against the data that the trigger declares.
+    fn event_data(&mut self, event: &OwnEventTrigger, data: &Value, span: Span) {
+        if event.data_span.is_none() {
+            return;
+        }
+        let name = &event.name.name;
+        let mut wrong = |message| self.found.push(Diagnostic::error("wrong-input", message, span));
+        let none = Map::new();
+        let data = match data {
+            Value::Map(data) => data,
+            Value::Null => &none,
+            other => return wrong(format!("`{name}` expects a map, found {}", other.kind())),
+        };
+        for input in &event.data {
+            match convert_input(input, data.get(&input.name).unwrap_or(&Value::Null)) {
+                Err(problem) => wrong(format!("`{}` {problem}", input.name)),
+                Ok(None) if input.required && input.default.is_none() => {
+                    wrong(format!("`{name}` needs `{}` ({})", input.name, input.kind.describe()));
+                }
+                Ok(_) => {}
+            }
+        }
+    }
+
+    /// Checks an automation that events of the test start.
+    fn receiver(&mut self, receiver: &SpannedName) {
+        let name = &receiver.name;
+        let Ok(deployment) = self.catalog.find(name) else {
+            let message = format!("there is no automation `{name}`");
+            let ids = self.catalog.automations().map(|deployment| deployment.automation.id.as_str());
+            self.found.push(
+                Diagnostic::error("unknown-automation", message, receiver.span).expected_names(name, ids),
+            );
+            return;
+        };
+        if !deployment.automation.triggers.iter().any(|trigger| trigger.on.own_event().is_some()) {
+            let message = format!("no event that a step sends starts `{name}`");
+            self.found.push(
+                Diagnostic::error("not-of-trigger", message, receiver.span)
+                    .help("name automations with `trigger: {event: …}` of an own event"),
+            );
         }
     }
 
@@ -273,7 +321,7 @@ impl<'a> Check<'a> {
         let (mut names, mut certain) = (Vec::new(), true);
         self.automation.walk(&mut |step| match &step.verb {
             Verb::WaitFor(wait) => match &wait.on {
-                WaitOn::Event { name, .. } => match name.literal().and_then(value::Value::as_str) {
+                WaitOn::Event { name, .. } => match name.literal().and_then(Value::as_str) {
                     Some(name) => names.push(name),
                     None => certain = false,
                 },

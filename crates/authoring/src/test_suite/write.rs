@@ -1,6 +1,6 @@
 //! Writes parts of test files: the start of a test, and a test at the end of the list.
 
-use model::payload::{Payload, WebhookPayload};
+use model::payload::{EmittedEvent, Payload, WebhookPayload};
 use value::redact::{MASK, is_credential_name};
 use value::{Map, Value};
 
@@ -23,7 +23,7 @@ const CONNECTION_HEADERS: [&str; 8] = [
 pub fn start_of(payload: &Payload) -> Result<(&'static str, Value), String> {
     Ok(match payload {
         Payload::Manual { inputs } => ("inputs", Value::from(inputs.clone())),
-        Payload::Poll { data, .. } => ("found", data.clone()),
+        Payload::Poll { data, .. } | Payload::Emitted(EmittedEvent { data, .. }) => ("found", data.clone()),
         Payload::Webhook(request) => ("payload", request_value(request)?),
         Payload::Schedule { scheduled_at, .. } => ("scheduledAt", Value::from(scheduled_at.to_string())),
     })

@@ -5,11 +5,14 @@ use expression::Template;
 use language::load::Unreadable;
 use model::action::InputSpec;
 use model::automation::{ActionStep, Automation, EventTrigger, NameSetting, SpannedName, Trigger, Verb};
+use model::engine_event::EngineEventName;
 use text::diagnostic::{Diagnostic, Source, Span};
 use value::Value;
 
 use super::context::{CheckContext, ConnectionLookup};
-use super::input_value;
+use super::events::{ambiguous, unknown_event};
+use super::own_event::{connector_of, possible_event};
+use super::{engine_events, input_value};
 
 /// Checks all action calls in the file.
 pub(super) fn check(
@@ -41,7 +44,12 @@ pub(super) fn check(
 /// Checks the action or event of a trigger.
 fn trigger(trigger: &Trigger, context: &CheckContext<'_>, found: &mut Vec<Diagnostic>) {
     if let Trigger::Event(event) = trigger {
-        return check_event(event, context, found);
+        let possible = possible_event(trigger).filter(|name| (context.sender)(&name.name).is_some());
+        let connector = possible.and_then(|name| connector_of(&name.name, context.registry));
+        return match connector {
+            Some(connector) => found.push(ambiguous(&event.call.action, connector, context)),
+            None => check_event(event, context, found),
+        };
     }
     match trigger.call() {
         Some(call) if crate::native::find(&call.action.name).is_some() => {
@@ -60,14 +68,7 @@ fn check_event(event: &EventTrigger, context: &CheckContext<'_>, found: &mut Vec
     let call = &event.call;
     let name = &call.action.name;
     let Some(spec) = context.registry.event(name) else {
-        let names = || context.registry.events().map(|event| event.name.as_str());
-        let message = format!("there is no event `{name}`");
-        found.push(
-            Diagnostic::error("unknown-event", message, call.action.span).expected_names(name, names()).help(
-                "only events of connectors start an automation; one that `events.emit` sends goes to steps that wait for it \
-                 (`waitFor`). To start this automation from another, write `trigger: {manual: {}}` here and `call` it there",
-            ),
-        );
+        found.push(unknown_event(&call.action, context.registry));
         absent_connections(call, context, found);
         return;
     };
@@ -85,14 +86,22 @@ fn check_event(event: &EventTrigger, context: &CheckContext<'_>, found: &mut Vec
         unread: false,
     }
     .check(found);
-    if matches!(spec.source, EventSource::Hook(_)) {
+    if let Some(name) = EngineEventName::find(name) {
+        engine_events::check(event, name, context, found);
+    }
+    let sender = match spec.source {
+        EventSource::Hook(_) => Some("the other system sends it"),
+        EventSource::Engine => Some("the engine has it"),
+        EventSource::Poll(_) => None,
+    };
+    if let Some(sender) = sender {
         let keys = [
             ("every", event.every.map(|(_, span)| span)),
             ("start", event.start.map(|(_, span)| span)),
             ("deliver", event.deliver.map(|(_, span)| span)),
         ];
         for (key, span) in keys.into_iter().filter_map(|(key, span)| Some((key, span?))) {
-            let message = format!("`{key}` has no effect: `{name}` is not polled, the other system sends it");
+            let message = format!("`{key}` has no effect: `{name}` is not polled, {sender}");
             found.push(Diagnostic::warning("unused-setting", message, span).help("remove it"));
         }
     }

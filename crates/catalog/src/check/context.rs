@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use connector::Registry;
-use model::automation::DeclaredTrigger;
-use model::{Connection, ResultType};
+use model::automation::{DeclaredTrigger, TriggerId};
+use model::{Connection, InputSpec, ResultType};
 use text::diagnostic::{Diagnostic, Report, Source};
 
 use super::calls::Callee;
@@ -18,6 +18,15 @@ pub(crate) struct Spelling {
     pub(crate) path: Arc<str>,
 }
 
+/// A trigger that an own event starts.
+pub(crate) struct Consumer {
+    /// Path of its file.
+    pub(crate) path: Arc<str>,
+    pub(crate) trigger: TriggerId,
+    /// The data that it declares; `None` if it takes any.
+    pub(crate) data: Option<Vec<InputSpec>>,
+}
+
 /// Project context of the automation that is checked.
 pub(crate) struct CheckContext<'a> {
     /// Source of the automation.
@@ -27,6 +36,8 @@ pub(crate) struct CheckContext<'a> {
     pub(crate) connection: &'a dyn Fn(&str) -> ConnectionLookup,
     /// Looks up an automation by id.
     pub(crate) automation: &'a dyn Fn(&str) -> Callee,
+    /// Returns the most similar label of the project, if there is one, for a label that no automation has; `None` if one has it.
+    pub(crate) label: &'a dyn Fn(&str) -> Option<Option<String>>,
     /// Returns the call path from the automation with this id to the checked one, both included, if there is one: a
     /// call of it closes a cycle. The path is empty if it is too long to find.
     pub(crate) call_path: &'a dyn Fn(&str) -> Option<Vec<Arc<str>>>,
@@ -34,6 +45,14 @@ pub(crate) struct CheckContext<'a> {
     pub(crate) nearest_code: &'a dyn Fn(&str) -> Option<String>,
     /// Returns the project's spellings of a name, by its folded form.
     pub(crate) spellings: &'a dyn Fn(NameKind, &str) -> Vec<Spelling>,
+    /// Returns the triggers that an own event starts, by path.
+    pub(crate) consumers: &'a dyn Fn(&str) -> Vec<Consumer>,
+    /// Returns the path of a file that sends an event by its name.
+    pub(crate) sender: &'a dyn Fn(&str) -> Option<Arc<str>>,
+    /// Returns true if a file sends an event, or events with computed names that may be this one.
+    pub(crate) may_be_sent: &'a dyn Fn(&str) -> bool,
+    /// Returns the most similar name among the events that files send.
+    pub(crate) nearest_sent: &'a dyn Fn(&str) -> Option<String>,
     /// Infers the type of the body from payloads saved for a webhook.
     pub(crate) saved_body: &'a dyn Fn(&DeclaredTrigger) -> Option<ResultType>,
 }

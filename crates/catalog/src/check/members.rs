@@ -109,7 +109,7 @@ fn type_at(
     path: &[&str],
     at: Option<&str>,
 ) -> Option<ResultType> {
-    let surroundings = Surroundings { saved: &|_| None, called: &|_| None };
+    let surroundings = Surroundings { saved: &|_| None, called: &|_| None, consumers: &|_| Vec::new() };
     let types = Types::new(automation, unreadable, registry, surroundings);
     let keys: Vec<Key> = path.iter().map(|name| (*name).into()).collect();
     let (kind, depth) = types.base(&keys, find(automation, at))?;

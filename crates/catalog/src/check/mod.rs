@@ -8,12 +8,15 @@ mod conditional;
 mod connections;
 mod context;
 pub(crate) mod defaults;
+mod engine_events;
 mod environment;
+mod events;
 mod input_value;
 mod limits;
 mod loose_filters;
 mod masked;
 mod members;
+mod own_event;
 mod references;
 mod results;
 mod retries;
@@ -37,9 +40,10 @@ use crate::plan::Plan;
 pub(crate) use calls::{Callee, Signature};
 pub use connections::connection;
 pub use context::merge;
-pub(crate) use context::{CheckContext, ConnectionLookup, Spelling};
+pub(crate) use context::{CheckContext, ConnectionLookup, Consumer, Spelling};
 pub use environment::is_own_variable;
 pub use members::{Member, describe_type, members};
+pub(crate) use own_event::{connector_of, possible_event, sent_event};
 pub(crate) use results::saved_body;
 pub use secrets::{MissingSecret, how_to_set_secret, secret_variable};
 pub(crate) use secrets::{missing_secrets, missing_secrets_of, required_secrets, secrets_of};
@@ -70,6 +74,7 @@ pub(crate) fn automation(
     let schedules = schedules.collect();
     diagnostics.extend(trigger_inputs::check(automation, unreadable));
     diagnostics.extend(actions::check(automation, unreadable, context));
+    diagnostics.extend(events::check(automation, unreadable, context));
     if let Some(declared) = &automation.declared_defaults {
         diagnostics.extend(defaults::check(declared, context.connection));
     }
@@ -88,6 +93,7 @@ pub(crate) fn automation(
         context.registry,
         results::Surroundings {
             saved: context.saved_body,
+            consumers: context.consumers,
             called: &|id| match (context.automation)(id) {
                 Callee::Defined { signature, .. } => signature.results,
                 Callee::Missing { .. } => None,

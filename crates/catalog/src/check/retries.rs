@@ -1,12 +1,14 @@
 //! Hints at HTTP calls without retries, for which one network failure fails the whole execution, and finds retries that cover
 //! nothing.
 
-use connector::Registry;
+use connector::{Registry, convert_value};
 use expression::Template;
 use language::load::{Unreadable, step_key_span};
 use model::action::Effect;
 use model::automation::setting::in_braces;
-use model::automation::{ActionStep, Automation, Block, OnError, RetryRule, Step, StepRetry, Verb};
+use model::automation::{
+    ActionStep, Automation, Block, OnError, RetryRule, SpannedName, Step, StepRetry, Verb,
+};
 use model::retry::RetryOn;
 use text::diagnostic::{Diagnostic, Source, Span};
 
@@ -118,9 +120,18 @@ fn repeated_writes(automation: &Automation, unreadable: &Unreadable, registry: &
             Some((_, template)) => template.literal().cloned(),
             None => action.spec().input(name)?.default.clone(),
         };
-        let is_computed =
-            call.with.iter().any(|(input, value)| input.name == "once" && value.literal().is_none());
-        if is_computed || !action.repeats_change(&known) {
+        // An input that cannot be read has an error of its own.
+        let is_unclear = |(input, value): &(SpannedName, Template)| match value.literal() {
+            None => input.name == "once",
+            Some(value) => {
+                !value.is_null()
+                    && action
+                        .spec()
+                        .input(&input.name)
+                        .is_some_and(|spec| convert_value(&spec.kind, value).is_err())
+            }
+        };
+        if call.with.iter().any(is_unclear) || !action.repeats_change(&known) {
             return;
         }
         let span = step_key_span(&automation.source, step.span, "retry").unwrap_or(call.action.span);

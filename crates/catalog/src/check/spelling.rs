@@ -13,6 +13,7 @@ use text::diagnostic::{Diagnostic, Span};
 use value::Value;
 
 use super::context::CheckContext;
+use super::own_event::possible_event;
 use crate::code::{Workers, module};
 
 /// Kind of a name.
@@ -22,7 +23,7 @@ pub(crate) enum NameKind {
     Own,
     /// Key of the state shared by all automations.
     Shared,
-    /// Event that `events.emit` sends and `waitFor` awaits.
+    /// Event that `events.emit` sends, `waitFor` awaits, or a trigger starts on.
     Event,
 }
 
@@ -115,7 +116,16 @@ fn position(automation: &Automation, name_use: &NameUse<'_>) -> Span {
 
 /// Collects the names in the steps of a file, in order.
 fn name_uses(automation: &Automation) -> Vec<NameUse<'_>> {
-    let mut found = Vec::new();
+    let started = automation.triggers.iter().filter_map(|trigger| possible_event(&trigger.on));
+    let mut found: Vec<NameUse<'_>> = started
+        .map(|event| NameUse {
+            kind: NameKind::Event,
+            name: &event.name,
+            span: event.span,
+            is_key: false,
+            step: None,
+        })
+        .collect();
     automation.walk(&mut |step| {
         let id = Some(step.id.as_ref());
         match &step.verb {

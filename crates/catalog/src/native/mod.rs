@@ -1,9 +1,10 @@
-//! The actions that Cogwork itself offers: `state.*`, `files.*` and `events.*`. This module describes them; the runtime
+//! The actions and events that Cogwork itself offers: `state.*`, `files.*`, `events.*` and `cogwork.*`. This module describes them; the runtime
 //! executes them.
 //!
 //! The registry lists them beside those of the connectors, so that they are checked, documented and completed in the same
 //! way. To add one: a row in the table of its file.
 
+mod cogwork;
 mod events;
 mod executions;
 mod files;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use connector::{Action, Call, InputProblem, Registry, StaticInputs};
 use model::action::{ActionError, ActionSpec, Effect, ErrorKind, InputSpec, InputType, ResultType};
+use model::engine_event::CONNECTOR;
 use value::{Map, Value};
 
 pub use files::FilesAction;
@@ -41,6 +43,7 @@ pub(crate) fn add(registry: Registry) -> Registry {
         .with_native("state", "State", actions(state::specs()).collect())
         .with_native("events", "Events", actions(events::specs()).collect())
         .with_native("executions", "Executions", actions(executions::specs()).collect())
+        .with_native_events(CONNECTOR, "Cogwork", Vec::new(), cogwork::events())
 }
 
 /// The native action of this name.

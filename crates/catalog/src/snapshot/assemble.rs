@@ -14,7 +14,7 @@ use text::diagnostic::{Report, Source};
 use trigger::schedule::Schedule;
 
 use super::check_context::{CheckResult, duplicate_id};
-use super::file::{Content, FileKind, stem};
+use super::file::{Content, File, FileKind, stem};
 use super::folder::Folder;
 use super::relations::{RelationKind, name_relation};
 use super::{Catalog, Deployment, InvalidFile, MountedTrigger, RefusedLevel, ReloadSummary};
@@ -210,10 +210,17 @@ impl Assembler<'_> {
         let relations = &mut self.next.relations;
         let mut ids: BTreeSet<Arc<str>> = BTreeSet::new();
         let mut spelled_names: BTreeSet<(RelationKind, String)> = BTreeSet::new();
+        let mut labels: BTreeSet<Arc<str>> = BTreeSet::new();
+        let mut prefixes: BTreeSet<Arc<str>> = BTreeSet::new();
         for path in changed {
+            prefixes.extend(changed_prefixes(
+                before.get(path).map(AsRef::as_ref),
+                now.get(path).map(AsRef::as_ref),
+            ));
             for (file, is_there) in [(before.get(path), false), (now.get(path), true)] {
                 let Some(file) = file else { continue };
                 ids.extend(file.claimed_id().map(|id| Arc::from(id.as_str())));
+                labels.extend(file.dependencies().iter().flat_map(|uses| uses.labels.iter().cloned()));
                 let names = file.dependencies().map(|uses| uses.names.clone()).unwrap_or_default();
                 spelled_names
                     .extend(names.iter().map(|(kind, name)| (name_relation(*kind), check::fold(name))));
@@ -225,6 +232,13 @@ impl Assembler<'_> {
         for (kind, name) in spelled_names {
             affected.extend(relations.paths_with(kind, &name).cloned());
         }
+        for label in labels {
+            affected.extend(relations.paths_with(RelationKind::WatchesLabel, &label).cloned());
+        }
+        // Automations that start on an event may now have a sender, or none.
+        for prefix in prefixes {
+            affected.extend(relations.paths_with_prefix(RelationKind::StartsOn, &prefix).cloned());
+        }
         for id in relations.update_cycles(ids.clone(), now) {
             affected.extend(relations.paths_with(RelationKind::Defines, &id).cloned());
         }
@@ -233,6 +247,8 @@ impl Assembler<'_> {
             if old.is_some() != new.is_some() {
                 // Suggestions in files that name missing automations may change.
                 affected.extend(self.next.relations.paths_missing(RelationKind::MissingAutomation).cloned());
+                affected
+                    .extend(self.next.relations.paths_with(RelationKind::WatchesAutomation, &id).cloned());
             }
             let was_in_force = AutomationId::parse(&id).is_some_and(|id| self.previous.get(&id).is_some());
             let same_to_callers = was_in_force == self.pending_view(&affected).in_force(&id)
@@ -464,6 +480,17 @@ impl Catalog {
         });
         Decision { deployment, report, missing }
     }
+}
+
+/// Returns the beginnings of computed names of events that a file sends only before or only after its change.
+fn changed_prefixes(before: Option<&File>, now: Option<&File>) -> BTreeSet<Arc<str>> {
+    let prefixes = |file: Option<&File>| -> BTreeSet<Arc<str>> {
+        let uses = file.and_then(File::dependencies).into_iter().flat_map(|uses| uses.events.iter());
+        uses.filter(|(kind, _)| *kind == RelationKind::SendsPrefix)
+            .map(|(_, prefix)| prefix.clone())
+            .collect()
+    };
+    &prefixes(before) ^ &prefixes(now)
 }
 
 fn mounted(schedule: Option<Schedule>) -> MountedTrigger {

@@ -52,9 +52,14 @@ impl Catalog {
             registry: &self.registry,
             connection: &connection,
             automation: &callee,
+            label: &|label| self.unknown_label(label),
             call_path: &|id| self.call_path_to(id, own),
             nearest_code: &|path| self.nearest_code(path),
             spellings: &|kind, folded| self.spellings(kind, folded),
+            consumers: &|event| self.consumers(event),
+            sender: &|event| self.sender(event),
+            may_be_sent: &|event| self.may_be_sent(event),
+            nearest_sent: &|event| self.nearest_sent(event),
             saved_body: &|trigger| self.saved_body(automation, trigger),
         };
         let checked = check::automation(automation, unreadable, load_report, &context);
@@ -126,10 +131,13 @@ impl Catalog {
         })
     }
 
-    /// Returns a copy of the automation with its code files and the defaults that its steps take; `None` if it has neither.
+    /// Returns a copy of the automation with its code files, the defaults that its steps take, and its own events told from those of
+    /// connectors; `None` if it is the same.
     #[must_use]
     pub fn completed(&self, automation: &Automation) -> Option<Automation> {
-        let with_code = self.with_code(automation);
+        let with_events = self.with_own_events(automation);
+        let of = with_events.as_ref().unwrap_or(automation);
+        let with_code = self.with_code(of).or_else(|| with_events.clone());
         let of = with_code.as_ref().unwrap_or(automation);
         let connection = |name: &str| self.connections.get(name).cloned();
         let defaults = check::defaults::resolve(of, self.project.as_deref(), &self.registry, &connection);
@@ -155,6 +163,15 @@ impl Catalog {
             )
         };
         self.relations.paths_with(name_relation(kind), folded).filter_map(of_file).flatten().collect()
+    }
+
+    /// Returns the most similar label, if there is one, for a label that no automation has; `None` if one has it.
+    fn unknown_label(&self, label: &str) -> Option<Option<String>> {
+        if self.relations.paths_with(RelationKind::HasLabel, label).next().is_some() {
+            return None;
+        }
+        let labels = self.relations.names(RelationKind::HasLabel).map(AsRef::as_ref);
+        Some(text::diagnostic::nearest(label, labels).map(str::to_owned))
     }
 
     /// Returns the nearest existing path of a code file.

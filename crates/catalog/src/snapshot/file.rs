@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use language::load::{self, Loaded};
 use model::Connection;
-use model::automation::{Automation, AutomationId, Code, NameSetting, Verb};
+use model::automation::{Automation, AutomationId, Code, NameSetting, Trigger, Verb};
+use model::engine_event::EngineEventName;
 use model::project::{PROJECT_FILE, Project};
 use text::diagnostic::{Diagnostic, Report, Source, Span};
 
 use super::folder::Stamp;
-use crate::check::NameKind;
+use super::relations::RelationKind;
+use crate::check::{NameKind, possible_event, sent_event};
 use crate::project_dir::{self, ProjectFileError};
 
 /// Maximum bytes read from a YAML file; above the loader's own limit, so that the loader reports an oversized file.
@@ -109,6 +111,12 @@ pub(crate) struct Dependencies {
     pub(crate) takes_defaults: bool,
     /// Names of events and shared state keys, which other files may spell differently.
     pub(crate) names: Arc<[(NameKind, Arc<str>)]>,
+    /// The own events that it sends or starts on.
+    pub(crate) events: Arc<[(RelationKind, Arc<str>)]>,
+    /// Its labels.
+    pub(crate) labels: Arc<[Arc<str>]>,
+    /// Automations and labels of which its triggers on events of the engine hear.
+    pub(crate) watched: Arc<[(RelationKind, Arc<str>)]>,
 }
 
 impl File {
@@ -268,8 +276,43 @@ impl Dependencies {
             code: names(files.collect()),
             takes_defaults,
             names: crate::check::names(automation).into(),
+            events: event_uses(automation).into(),
+            labels: names(automation.labels.iter().map(String::as_str).collect()),
+            watched: watched(automation).into(),
         }
     }
+}
+
+/// Returns the own events that a file sends or starts on, each once and sorted.
+fn event_uses(automation: &Automation) -> Vec<(RelationKind, Arc<str>)> {
+    let started = automation.triggers.iter().filter_map(|trigger| possible_event(&trigger.on));
+    let mut uses: BTreeSet<(RelationKind, &str)> =
+        started.map(|event| (RelationKind::StartsOn, event.name.as_str())).collect();
+    automation.walk(&mut |step| {
+        uses.extend(sent_event(&step.verb).map(|sent| match sent.is_whole {
+            true => (RelationKind::Sends, sent.name),
+            false => (RelationKind::SendsPrefix, sent.name),
+        }));
+    });
+    uses.into_iter().map(|(kind, name)| (kind, name.into())).collect()
+}
+
+/// Returns the automations and labels that the triggers on events of the engine name.
+fn watched(automation: &Automation) -> Vec<(RelationKind, Arc<str>)> {
+    let mut found = Vec::new();
+    let on_engine = |trigger: &&Trigger| EngineEventName::of(trigger).is_some();
+    let triggers = automation.triggers.iter().map(|declared| &declared.on).filter(on_engine);
+    for (input, template) in triggers.filter_map(Trigger::call).flat_map(|call| &call.with) {
+        let kind = match input.name.as_str() {
+            "automations" => RelationKind::WatchesAutomation,
+            "labels" => RelationKind::WatchesLabel,
+            _ => continue,
+        };
+        let Some(value) = template.literal() else { continue };
+        let names = value.as_list().unwrap_or(std::slice::from_ref(value));
+        found.extend(names.iter().filter_map(|name| Some((kind, name.as_str()?.into()))));
+    }
+    found
 }
 
 /// Returns each name that a setting can have.

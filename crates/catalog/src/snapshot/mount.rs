@@ -132,6 +132,12 @@ impl Mount {
         &self.declared().on
     }
 
+    /// Returns the name of the event of the outbox that starts executions; `None` if no event of the outbox does.
+    #[must_use]
+    pub fn event_name(&self) -> Option<&str> {
+        self.on().own_event().map(|own| own.name.name.as_str())
+    }
+
     /// Returns the key under which the records of the trigger are stored.
     #[must_use]
     pub fn key(&self) -> TriggerKey {

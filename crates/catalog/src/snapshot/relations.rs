@@ -44,8 +44,20 @@ pub(crate) enum RelationKind {
     TakesDefaults,
     /// The file runs the code file at this path.
     RunsCode,
+    /// The automation of the file has this label.
+    HasLabel,
+    /// A trigger of the file hears of the automation with this id.
+    WatchesAutomation,
+    /// A trigger of the file hears of automations with this label.
+    WatchesLabel,
     /// The file names an event with this folded name.
     NamesEvent,
+    /// A step of the file sends the event of this name.
+    Sends,
+    /// A step of the file sends events with computed names that begin with this text.
+    SendsPrefix,
+    /// The event of this name starts the file's automation.
+    StartsOn,
     /// The file names a shared state key with this folded name.
     NamesStateKey,
     /// The file names some automation that does not exist; the name is empty.
@@ -102,12 +114,29 @@ impl Relations {
         self.paths_with(kind, "")
     }
 
+    /// Iterates over the paths of the files with this relation to a name that begins with `prefix`.
+    pub(crate) fn paths_with_prefix(
+        &self,
+        kind: RelationKind,
+        prefix: &str,
+    ) -> impl Iterator<Item = &Arc<str>> {
+        let prefix: Arc<str> = prefix.into();
+        let start = Relation { kind, name: prefix.clone(), path: "".into() };
+        let matches =
+            move |relation: &&Relation| relation.kind == kind && relation.name.starts_with(&*prefix);
+        self.relations.range(start..).take_while(matches).map(|relation| &relation.path)
+    }
+
     /// Iterates over all defined ids, sorted; an id defined by several files is repeated.
     pub(crate) fn ids(&self) -> impl Iterator<Item = &Arc<str>> {
-        let start = Relation { kind: RelationKind::Defines, name: "".into(), path: "".into() };
-        let defined =
-            self.relations.range(start..).take_while(|relation| relation.kind == RelationKind::Defines);
-        defined.map(|relation| &relation.name)
+        self.names(RelationKind::Defines)
+    }
+
+    /// Iterates over all names with this relation to a file, sorted; a name with it to several files is repeated.
+    pub(crate) fn names(&self, kind: RelationKind) -> impl Iterator<Item = &Arc<str>> {
+        let start = Relation { kind, name: "".into(), path: "".into() };
+        let named = self.relations.range(start..).take_while(move |relation| relation.kind == kind);
+        named.map(|relation| &relation.name)
     }
 
     /// Returns the call cycle that contains this automation, itself included; empty if there is none.
@@ -224,8 +253,20 @@ fn relations(path: &Arc<str>, file: &File) -> Vec<Relation> {
     let relation = |kind, name: &Arc<str>| Relation { kind, name: name.clone(), path: path.clone() };
     let Some(id) = file.claimed_id() else { return Vec::new() };
     let mut found = vec![relation(RelationKind::Defines, &id.as_str().into())];
-    if let Some(Dependencies { automations, connections, code, takes_defaults, names }) = file.dependencies()
+    if let Some(Dependencies {
+        automations,
+        connections,
+        code,
+        takes_defaults,
+        names,
+        labels,
+        watched,
+        events,
+    }) = file.dependencies()
     {
+        found.extend(events.iter().map(|(kind, name)| relation(*kind, name)));
+        found.extend(labels.iter().map(|label| relation(RelationKind::HasLabel, label)));
+        found.extend(watched.iter().map(|(kind, name)| relation(*kind, name)));
         found.extend(
             names.iter().map(|(name_kind, name)| relation(name_relation(*name_kind), &fold(name).into())),
         );

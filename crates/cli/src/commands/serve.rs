@@ -91,6 +91,7 @@ async fn serve(config: &Config, telemetry: Option<Telemetry>, shows_addresses: b
     settings.failpoints = failpoints;
     settings.own_addresses = vec![addresses.hooks, addresses.admin];
     settings.public_url = Some(config.base(addresses.hooks));
+    settings.admin_url = Some(config.admin_base(addresses.admin));
     settings.observer = telemetry.as_ref().map(Telemetry::observer);
     let telemetry = telemetry.map(|telemetry| telemetry.start(store.clone())).transpose();
     let telemetry = telemetry.map_err(|error| CommandError::usage(error.to_string()))?;

@@ -70,7 +70,8 @@ impl Subcommand for Ui {
         // The name of a TLS proxy in front of the API; IP addresses are for programs inside the network.
         let name =
             config.admin_hosts.iter().find(|name| name.parse::<IpAddr>().is_err() && !name.starts_with('['));
-        let url = name.map_or_else(|| local.clone(), |name| format!("https://{name}{}", link.path));
+        let base = config.admin_url.clone().or_else(|| name.map(|name| format!("https://{name}")));
+        let url = base.map_or_else(|| local.clone(), |base| format!("{base}{}", link.path));
         let printed = Printed { url, local, expires_at: link.expires_at };
         self.shown.print(&printed, || Ok(output::data(&printed.url)?))?;
         if !self.shown.json && printed.url != printed.local {

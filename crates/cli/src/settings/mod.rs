@@ -101,6 +101,7 @@ pub(crate) struct Config {
     pub(crate) read_only: bool,
     pub(crate) public_metrics: bool,
     pub(crate) public_url: Option<String>,
+    pub(crate) admin_url: Option<String>,
     pub(crate) store: Option<engine::stores::Location>,
     /// True if each change of the project folder is deployed into the store.
     pub(crate) auto_deploy: bool,
@@ -143,6 +144,7 @@ impl Config {
             read_only: false,
             public_metrics: server.public_metrics,
             public_url: None,
+            admin_url: None,
             store: None,
             auto_deploy: engine.auto_deploy,
             durability: store::Durability::Full,
@@ -206,6 +208,11 @@ impl Config {
         self.public_url.clone().unwrap_or_else(|| format!("http://{}", values::reachable(hooks)))
     }
 
+    /// The base URL of the web UI's pages for users, if the admin listener is at `admin`.
+    pub(crate) fn admin_base(&self, admin: SocketAddr) -> String {
+        self.admin_url.clone().unwrap_or_else(|| format!("http://{}", values::reachable(admin)))
+    }
+
     /// The source of the keys that encrypt the secrets of the store.
     pub(crate) fn keys(&self) -> KeySource {
         let file = self.key_file.clone();
@@ -223,6 +230,7 @@ impl Config {
         settings.auto_deploy = self.auto_deploy;
         settings.files_dir.clone_from(&self.files_dir);
         settings.public_url.clone_from(&self.public_url);
+        settings.admin_url.clone_from(&self.admin_url);
         settings.outbound_allow.clone_from(&self.outbound_allow);
         settings.env_allow.clone_from(&self.env_allow);
         settings.allow_credential_debug = self.allow_credential_debug;
@@ -238,6 +246,7 @@ impl Config {
         options.hooks = self.hooks;
         options.admin = self.admin;
         options.admin_hosts.clone_from(&self.admin_hosts);
+        options.admin_hosts.extend(self.admin_url.as_deref().and_then(values::host).map(str::to_owned));
         options.login = self.oidc.options();
         options.read_only = self.read_only;
         options.public_metrics = self.public_metrics;

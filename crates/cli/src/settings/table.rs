@@ -191,6 +191,15 @@ pub(crate) const SETTINGS: &[Setting] = &[
         set: |config, values| values::url(values).map(|url| config.public_url = Some(url)),
     },
     Setting {
+        key: "adminUrl",
+        scope: Scope::Serve,
+        value: "URL",
+        list: false,
+        about: "The base of the addresses of pages in the web UI, such as `execution.url`; its host may call the API",
+        sample: Sample::Example("https://cogwork.internal"),
+        set: |config, values| values::url(values).map(|url| config.admin_url = Some(url)),
+    },
+    Setting {
         key: "dataDir",
         scope: Scope::Place,
         value: "DIR",
@@ -343,6 +352,15 @@ pub(crate) const SETTINGS: &[Setting] = &[
         about: "Accepted executions that have not started; above it a request is answered with 503",
         sample: Sample::Default("100000"),
         set: |config, values| values::number(values, 1).map(|value| config.limits.queue = value),
+    },
+    Setting {
+        key: "limits.chain",
+        scope: Scope::Run,
+        value: "N",
+        list: false,
+        about: "Executions that start one another in a row, over HTTP or by events; 1 to 100",
+        sample: Sample::Default("10"),
+        set: |config, values| values::number_within(values, 1..=100).map(|value| config.limits.chain = value),
     },
     Setting {
         key: "limits.resultSize",

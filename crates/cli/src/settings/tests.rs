@@ -47,7 +47,7 @@ fn all_errors_are_reported_together_with_their_positions() {
     1 | hook: 127.0.0.1:1
       | ^^^^ not a key of the settings
       |
-      = note: allowed: `hooks`, `admin`, `adminHosts`, `oidc`, `ui`, `publicMetrics`, `publicUrl`, `dataDir`, `store`, `autoDeploy`, `secrets`, `durability`, `filesDir`, `outbound`, `env`, `allowCredentialDebug`, `retention`, `limits`, `log`
+      = note: allowed: `hooks`, `admin`, `adminHosts`, `oidc`, `ui`, `publicMetrics`, `publicUrl`, `adminUrl`, `dataDir`, `store`, `autoDeploy`, `secrets`, `durability`, `filesDir`, `outbound`, `env`, `allowCredentialDebug`, `retention`, `limits`, `log`
     help: did you mean `hooks`?
       |
     1 | hooks: 127.0.0.1:1
@@ -59,7 +59,7 @@ fn all_errors_are_reported_together_with_their_positions() {
     2 | limits: {queu: 5, inFlight: none}
       |          ^^^^ not a key of `limits`
       |
-      = note: allowed: `inFlight`, `queue`, `resultSize`, `memory`, `codeWorkers`, `codeMemory`, `storeSize`, `connections`, `connectionsPerAddress`
+      = note: allowed: `inFlight`, `queue`, `chain`, `resultSize`, `memory`, `codeWorkers`, `codeMemory`, `storeSize`, `connections`, `connectionsPerAddress`
     help: did you mean `queue`?
       |
     2 | limits: {queue: 5, inFlight: none}
@@ -147,6 +147,18 @@ fn a_wildcard_listener_is_shown_as_a_loopback_url() {
 }
 
 #[test]
+fn the_host_of_the_admin_url_may_call_the_api() {
+    let (config, report) =
+        read("adminUrl: https://cogwork.internal:8443/ui/\nadminHosts: [other.internal]\n");
+    assert!(report.is_empty(), "{}", report.render(false));
+    assert_eq!(config.server().admin_hosts, ["other.internal", "cogwork.internal"]);
+    let admin = "0.0.0.0:7071".parse().expect("an address");
+    assert_eq!(config.admin_base(admin), "https://cogwork.internal:8443/ui");
+    assert_eq!(read("").0.admin_base(admin), "http://127.0.0.1:7071");
+    assert_eq!(values::host("http://[fd00::7]:7071"), Some("[fd00::7]"));
+}
+
+#[test]
 fn the_files_folder_is_relative_to_the_project_from_every_source() {
     let dir = tempfile::tempdir().expect("a folder");
     std::fs::write(dir.path().join(FILE), "filesDir: one\n").expect("written");
@@ -217,6 +229,13 @@ fn contradicting_settings_are_rejected() {
     ] {
         assert_eq!(refused(text), Ok(()), "{text}");
     }
+}
+
+#[test]
+fn a_longer_chain_of_executions_than_the_longest_is_rejected() {
+    let text = shown("limits: {chain: 101}\n");
+    assert!(text.contains("101") && text.contains("100"), "{text}");
+    assert_eq!(shown("limits: {chain: 100}\n"), "");
 }
 
 #[test]

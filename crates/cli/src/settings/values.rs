@@ -54,13 +54,28 @@ pub(super) fn reachable(address: SocketAddr) -> SocketAddr {
 /// A URL that begins with `http://` or `https://`, without query or fragment; a trailing slash is removed.
 pub(super) fn url(values: &Values<'_>) -> Result<String, String> {
     let text = values.one()?;
-    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-    let host = rest.map(|rest| rest.split('/').next().unwrap_or_default());
+    let host = authority(text);
     let strange = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '?' | '#' | '@' | '\\');
     if host.is_none_or(str::is_empty) || text.contains(strange) {
         return Err(format!("`{text}` is no base of addresses; write `https://hooks.example.com`"));
     }
     Ok(text.trim_end_matches('/').to_owned())
+}
+
+/// The host of a URL with its port.
+fn authority(url: &str) -> Option<&str> {
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
+    rest.split('/').next()
+}
+
+/// The host of a URL, without its port.
+pub(super) fn host(url: &str) -> Option<&str> {
+    let authority = authority(url)?;
+    let end = match authority.rfind(']') {
+        Some(bracket) => bracket + 1,
+        None => authority.find(':').unwrap_or(authority.len()),
+    };
+    authority.get(..end)
 }
 
 /// A path.
@@ -120,6 +135,16 @@ pub(super) fn number<T: FromStr + PartialOrd + std::fmt::Display>(
     found
         .filter(|number| *number >= least)
         .ok_or_else(|| format!("`{text}` is no whole number from {least} on"))
+}
+
+/// A whole number in a range.
+pub(super) fn number_within(
+    values: &Values<'_>,
+    range: std::ops::RangeInclusive<u32>,
+) -> Result<u32, String> {
+    let number = number(values, *range.start())?;
+    let most = range.end();
+    if number > *most { Err(format!("`{number}` is more than {most}")) } else { Ok(number) }
 }
 
 /// A size: `16MiB`.

@@ -58,7 +58,9 @@ fn the_help_of_every_command_matches_its_snapshot() {
     {
         check(&format!("executions_{command}"), &["executions", command]);
     }
-    check("events_emit", &["events", "emit"]);
+    for command in ["emit", "list"] {
+        check(&format!("events_{command}"), &["events", command]);
+    }
     for command in ["list", "show", "now", "reset", "rewind"] {
         check(&format!("polls_{command}"), &["polls", command]);
     }

@@ -182,9 +182,11 @@ fn a_signal_resumes_the_execution_waiting_for_its_event() {
         let all: Vec<&str> = ["events", "emit"].iter().chain(arguments).copied().collect();
         project.cogwork(&all)
     };
-    emit(&["other"]).exits(0).says("nobody waits for `other` now; it is not kept: no automation");
+    emit(&["other"]).exits(0).says("nobody waits for it now; starts nothing; not kept: no automation");
     emit(&["orderPaid", "--data", "{"]).exits(2).says("not JSON");
-    emit(&["orderPaid", "--data", r#"{"amount": 3}"#]).exits(0).says("sent to 1 step");
+    emit(&["orderPaid", "--data", r#"{"amount": 3}"#])
+        .exits(0)
+        .says("1 waiting step; starts nothing; kept for 7 days");
     waits(&project, &id, 1);
     project.write("paid.json", r#"{"amount": 11}"#);
     project.cogwork(&["executions", "signal", "latest", "--data", "@paid.json"]).exits(0).says("delivered");
@@ -194,6 +196,26 @@ fn a_signal_resumes_the_execution_waiting_for_its_event() {
     for part in ["← event `orderPaid` by the command line", "break"] {
         assert!(text.contains(part), "`{part}` in\n{text}");
     }
+}
+
+#[test]
+fn an_event_starts_the_triggers_that_are_named_after_it_once_for_its_id() {
+    let project = project();
+    let ship = "trigger: {event: order.paid}\nsteps: [{set: {x: 1}}]\noutputs: \"${{ trigger.results.body.data }}\"\n";
+    project.write("automations/ship.yaml", ship);
+    let daemon = Daemon::start(&project, &[], "manual");
+    for _ in 0..2 {
+        let sent = project.cogwork(&["events", "emit", "order.paid", "--data", "[17]", "--id", "invoice-17"]);
+        sent.exits(0).says("nobody waits for it now; starts ship; not kept");
+    }
+    let listed = project.cogwork(&["events", "list"]).exits(0).stdout;
+    assert!(listed.lines().any(|line| line.starts_with("order.paid") && line.contains("ship")), "{listed}");
+    let executions =
+        || project.cogwork(&["executions", "list", "--automation", "ship", "--json"]).exits(0).json();
+    let started = |list: &serde_json::Value| list["executions"].as_array().map_or(0, Vec::len);
+    let list = (0..600).map(|_| executions()).find(|list| started(list) > 0).expect("it starts");
+    assert_eq!((started(&list), &list["executions"][0]["origin"]["id"]), (1, &"invoice-17".into()), "{list}");
+    assert_eq!(daemon.stop().0, Some(0));
 }
 
 #[test]

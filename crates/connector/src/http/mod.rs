@@ -35,7 +35,6 @@ use crate::action::AnswerMemory;
 use crate::connection::ResolvedConnection;
 use crate::error::Error;
 use crate::log::LogSink;
-use crate::net::Dialer;
 use crate::trace::Trace;
 use guard::Guard;
 
@@ -276,15 +275,8 @@ impl Http {
             return Err(transport_failure::network_disabled(subject));
         }
         let addresses = self.guard.resolve(host, port).await;
-        let addresses =
-            addresses.map_err(|error| transport_failure::lookup_error(subject, host, &error))?;
+        let addresses = addresses.map_err(|error| transport_failure::lookup_error(subject, host, &error))?;
         Ok(addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect())
-    }
-
-    /// Returns what opens connections for protocols other than HTTP.
-    #[must_use]
-    pub fn dialer(&self) -> Dialer<'_> {
-        Dialer(self)
     }
 
     /// Waits until a request may leave the process. Nothing that takes long may come between this and the request: a process can be

@@ -11,25 +11,27 @@ mod interpret;
 pub(crate) mod page;
 mod read;
 mod schema;
+mod service;
 
 use std::sync::Arc;
 
-use ::http::{HeaderName, Method};
+use ::http::Method;
 use model::{ActionSpec, ResultType};
-use serde::Serialize;
 use text::Span;
 use value::Value;
 
 use crate::action::Action;
 use crate::connection::{BaseUrl, ConnectionType};
 use crate::event::EventSpec;
-use crate::http::{BodyFormat, ErrorShape, RateHeaders, RequestRules};
+use crate::http::{BodyFormat, ErrorShape, RequestRules};
 
 pub(crate) use example::Example;
 pub use example::{Shown, show};
 pub(crate) use interpret::empty_filter;
 pub(crate) use read::{examples, read};
 pub(crate) use schema::manifest as schema;
+pub(crate) use service::Idempotency;
+pub use service::{Proof, ProofKind};
 
 /// A checked manifest.
 pub(crate) struct Manifest {
@@ -161,53 +163,6 @@ pub(crate) struct Definition {
     pub rules: Arc<RequestRules>,
     /// The response to the request of the example; `None` if the example has none.
     pub example_answer: Option<Value>,
-}
-
-/// The placement of the key of a call, which is the same for each attempt at a step.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) enum Idempotency {
-    /// `Idempotency-Key`, whether or not the service honours it.
-    #[default]
-    Undeclared,
-    /// A header that the service honours.
-    Header(HeaderName),
-    /// A path in the body.
-    Body(Vec<String>),
-    /// The service takes no key.
-    None,
-}
-
-impl Idempotency {
-    /// Returns the rules of requests with this placement.
-    pub(crate) fn rules(&self, rate: Option<RateHeaders>, redirects: Option<Vec<String>>) -> RequestRules {
-        let key_header = match self {
-            Self::Undeclared => RequestRules::default().key_header,
-            Self::Header(name) => Some(name.clone()),
-            Self::Body(_) | Self::None => None,
-        };
-        RequestRules { key_header, rate, redirects }
-    }
-}
-
-/// The evidence that a manifest fits its service.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Proof {
-    /// The kind of evidence.
-    pub by: ProofKind,
-    /// The day of the evidence, as `2026-11-30`.
-    pub date: String,
-}
-
-/// The kind of evidence for a manifest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ProofKind {
-    /// The service's own machine-readable description.
-    OpenApi,
-    /// The examples of the service's reference.
-    Examples,
-    /// Calls of the service.
-    Live,
 }
 
 /// A part of a path: constant text, or an input.

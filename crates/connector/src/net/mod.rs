@@ -19,7 +19,7 @@ pub use tls::{TlsFiles, tls_config};
 
 /// Opens connections. It is the only way to a socket, as [`Http`] is for requests.
 #[derive(Clone, Copy)]
-pub struct Dialer<'a>(pub(crate) &'a Http);
+pub struct Dialer<'a>(&'a Http);
 
 /// A server to connect to.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +52,14 @@ pub struct Route {
     gate: Option<Arc<dyn Gate>>,
 }
 
+impl Http {
+    /// Returns what opens connections for protocols other than HTTP.
+    #[must_use]
+    pub fn dialer(&self) -> Dialer<'_> {
+        Dialer(self)
+    }
+}
+
 impl Dialer<'_> {
     /// Connects to a server: resolves its name, checks every address, waits for a slot of the host, for its back-off and for the gate,
     /// and connects to the first checked address that answers.
@@ -81,7 +89,8 @@ impl Dialer<'_> {
         http.pass_gate().await;
         let options = http.options();
         let connected = tokio::time::timeout(options.connect_timeout, first_of(&addresses)).await;
-        let target = transport_failure::describe_target(to.subject, to.host, &format!("{}:{}", to.host, to.port));
+        let target =
+            transport_failure::describe_target(to.subject, to.host, &format!("{}:{}", to.host, to.port));
         let connected = match connected {
             Ok(connected) => connected.map_err(|error| {
                 ActionError::new(ErrorKind::Network, format!("{target} cannot be reached: {error}"))

@@ -46,8 +46,8 @@ fn native_connectors() -> [NativeConnector; 4] {
 }
 
 /// Names of the engine, which a user's connector may not take.
-const RESERVED: [&str; 10] =
-    ["log", "text", "data", "hash", "http", "mail", "files", "state", "events", "sql"];
+const RESERVED: [&str; 11] =
+    ["log", "text", "data", "hash", "http", "mail", "files", "state", "events", "cogwork", "sql"];
 
 /// Returns the names of the built-in connectors.
 pub(crate) fn builtin_names() -> impl Iterator<Item = &'static str> {
@@ -118,8 +118,12 @@ impl Registry {
         if !misnamed.is_empty() {
             return Err(misnamed);
         }
-        let mut registry =
-            Self { shipped: SHIPPED.iter().collect(), loaded: IndexMap::new(), invalid: IndexMap::new(), not_built: IndexMap::new() };
+        let mut registry = Self {
+            shipped: SHIPPED.iter().collect(),
+            loaded: IndexMap::new(),
+            invalid: IndexMap::new(),
+            not_built: IndexMap::new(),
+        };
         for (name, title, actions) in native_connectors() {
             registry = registry.with_native(name, title, actions);
         }
@@ -168,10 +172,22 @@ impl Registry {
 
     /// Adds a connector without a manifest.
     #[must_use]
-    pub fn with_native(mut self, name: &str, title: &str, actions: Vec<Arc<dyn Action>>) -> Self {
+    pub fn with_native(self, name: &str, title: &str, actions: Vec<Arc<dyn Action>>) -> Self {
+        self.with_native_events(name, title, actions, Vec::new())
+    }
+
+    /// Adds a connector without a manifest that has events.
+    #[must_use]
+    pub fn with_native_events(
+        mut self,
+        name: &str,
+        title: &str,
+        actions: Vec<Arc<dyn Action>>,
+        events: Vec<EventSpec>,
+    ) -> Self {
         let mut loaded = Loaded::empty(name);
         loaded.connector.title = title.to_owned();
-        self.insert(Arc::new(loaded.with_parts(actions, Vec::new(), Vec::new())));
+        self.insert(Arc::new(loaded.with_parts(actions, Vec::new(), events)));
         self
     }
 

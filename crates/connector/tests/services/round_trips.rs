@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use connector::{
-    AllowList, Call, Http, HttpOptions, LogSink, Registry, ResolvedConnection, UncountedAnswers,
+    AllowList, Call, FileAccess, Http, HttpOptions, LogSink, Registry, ResolvedConnection, UncountedAnswers,
     check_inputs, show,
 };
 use model::{InputType, LogLevel};
@@ -131,10 +131,12 @@ async fn round_trips(name: &str) -> usize {
             idempotency_key: "execution.step",
             memory: &Reserved::nothing(),
             answers: &UncountedAnswers,
+            files: FileAccess::in_memory(),
             http: &http,
             debug: true,
             log: &log,
             trace: None,
+            time_left: None,
         };
         let result = action.call(call).await.unwrap_or_else(|error| panic!("{}: {error}", spec.name));
         assert_eq!(spec.results.type_mismatches(&result), Vec::<String>::new(), "{}", spec.name);

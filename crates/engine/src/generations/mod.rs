@@ -38,6 +38,8 @@ pub(crate) struct Generations {
 struct State {
     /// The generation in force, with the folder of its files.
     running: Option<(Generation, PathBuf)>,
+    /// The generation that is being put in force.
+    taken: Option<Generation>,
     problem: Option<String>,
 }
 
@@ -58,6 +60,11 @@ impl Generations {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the generation that is being put in force; `None` if files of the project folder are.
+    pub(crate) fn being_taken(&self) -> Option<Generation> {
+        self.state().taken.clone()
     }
 
     fn running(&self) -> Option<Generation> {
@@ -140,20 +147,27 @@ impl Engine {
         let mut summary =
             ReloadSummary { generation: self.catalog().generation(), ..ReloadSummary::default() };
         let running = self.generations.running().map_or(0, |running| running.number);
-        let mut problem = None;
+        let mut problem: Option<(Generation, String)> = None;
         for generation in newest.into_iter().take_while(|generation| generation.number > running) {
-            let number = generation.number;
-            match self.take(generation).await {
+            match self.take(generation.clone()).await {
                 Ok(taken) => {
                     summary = taken;
                     break;
                 }
                 Err(reason) => {
-                    problem.get_or_insert_with(|| format!("generation {number} does not load: {reason}"));
+                    problem.get_or_insert((generation, reason));
                 }
             }
         }
-        self.report_running(problem);
+        let text = problem
+            .as_ref()
+            .map(|(generation, reason)| format!("generation {} does not load: {reason}", generation.number));
+        if let Some((generation, reason)) = &problem
+            && self.generations.state().problem != text
+        {
+            self.announcer().generation_refused(generation, reason).await;
+        }
+        self.report_running(text);
         Some(summary)
     }
 
@@ -182,7 +196,9 @@ impl Engine {
             .map_err(|error| format!("its files cannot be written: {error}"))?;
         let put_in_force = |next: &Successor| self.put_in_force(next.after.clone(), &next.reload);
         let (store, in_force) = (&**self.store(), || self.catalog());
+        self.generations.state().taken = Some(generation.clone());
         let moved = self.loader().clone().move_to(&dir, store, in_force, put_in_force).await;
+        self.generations.state().taken = None;
         let successor = match moved {
             Ok(Move::Done(successor)) => successor,
             Ok(Move::Refused(reports)) => return Err(first_error(&reports)),

@@ -12,6 +12,7 @@ use trigger::response::EXECUTION_ID;
 use trigger::webhook::Request;
 use value::{Map, Value};
 
+use super::generator::TOLD;
 use super::process_life::ExternalEvent;
 use super::program::{self, Program};
 use super::world::World;
@@ -79,9 +80,16 @@ impl Callers {
             }
             ExternalEvent::Emit => {
                 let (engine, caller) = (self.engine.clone(), Caller::new(&self.count));
+                let (world, tells) = (self.world.clone(), self.program.has_consumers);
                 tokio::spawn(async move {
                     let _caller = caller;
                     let _ = engine.admission().emit("go", Value::from(2), None).await;
+                    if tells {
+                        let id = format!("caller-{}", world.state().next_told());
+                        let sent =
+                            engine.admission().emit_as(Some(id.clone()), TOLD, Value::from(2), None).await;
+                        world.state().told_events.insert(id, sent.is_ok());
+                    }
                 });
             }
             _ => {}

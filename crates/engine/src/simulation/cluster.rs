@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
 use jiff::Timestamp;
 use runtime::{Clock as _, ManualClock, Runtime};
 use store::NodeId;
@@ -71,7 +70,7 @@ impl SimulatedNode {
             Self { node, outside, tokio, idle, runtime, engine, callers, is_ready, is_frozen, is_dead };
         joined.put_in_force(state);
         let (runtime, engine) = (joined.runtime.clone(), joined.engine.clone());
-        let has_schedule = state.program.has_schedule;
+        let (has_schedule, has_outbox) = (state.program.has_schedule, state.program.has_outbox());
         // As `Engine::start` does.
         joined.tokio.spawn(async move {
             let recovered = async {
@@ -82,6 +81,9 @@ impl SimulatedNode {
                 Ok(_) => {
                     if has_schedule {
                         engine.ingress().start_schedules();
+                    }
+                    if has_outbox {
+                        engine.ingress().start_outbox();
                     }
                     runtime.start_tasks();
                     starts.store(true, Ordering::Relaxed);
@@ -335,9 +337,8 @@ impl ClusterSimulation {
         if !self.state.external_events.is_empty() {
             return false;
         }
-        let unfinished = self.state.world.memory.open().unfinished_count().now_or_never();
         let is_waiting = |node: &SimulatedNode| node.is_frozen || node.is_dead || node.callers.count() > 0;
-        matches!(unfinished, Some(Ok(0))) && !self.nodes.iter().any(is_waiting)
+        self.state.world.is_done() && !self.nodes.iter().any(is_waiting)
     }
 
     /// Describes what has not ended.

@@ -106,6 +106,50 @@ pub(super) fn change_triggers(file: &mut Value) -> bool {
     true
 }
 
+/// The name of the event that starts executions, and the Automations that it starts.
+pub(super) const TOLD: &str = "told";
+pub(super) const CONSUMERS: [&str; 2] = ["hear", "note"];
+
+/// Renames the event of some steps to [`TOLD`].
+pub(super) fn tell_consumers(file: &mut Value, random: &mut Random) {
+    match file {
+        Value::Object(entries) => {
+            let emits = entries.get("action").is_some_and(|action| action == "events.emit");
+            if emits && random.one_in(2) {
+                entries["with"]["name"] = TOLD.into();
+            }
+            entries.values_mut().for_each(|inner| tell_consumers(inner, random));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|inner| tell_consumers(inner, random)),
+        _ => {}
+    }
+}
+
+/// Generates an Automation that the event [`TOLD`] starts. With `chain` it sends the event too.
+pub(super) fn consumer(number: u32, chain: bool, random: &mut Random) -> Value {
+    let count = 300 + 100 * number;
+    let mut writer = Writer { random, count, start: Start::Manual, calls: false, answered: false };
+    let mut steps = vec![writer.act(None)];
+    if chain {
+        let with = json!({"name": TOLD, "data": 2});
+        steps.push(json!({"id": writer.id(), "action": "events.emit", "with": with}));
+    }
+    let mut file = json!({"trigger": {"event": TOLD}, "steps": steps, "timeout": "1m"});
+    if writer.random.one_in(3) {
+        file["concurrency"] = json!({"limit": 1});
+    }
+    file
+}
+
+/// The Automation that hears of failed executions.
+pub(super) const HANDLER: &str = "handler";
+
+/// Generates [`HANDLER`].
+pub(super) fn handler() -> Value {
+    let trigger = json!({"event": "cogwork.failure", "with": {"kinds": ["execution"]}});
+    json!({"trigger": trigger, "steps": [{"id": "heard", "set": {"heard": 1}}]})
+}
+
 /// Generates the Automation whose step kills the process.
 pub(super) fn poison() -> Value {
     let step = json!({"id": "kill", "action": "http.request",

@@ -1,15 +1,17 @@
 //! The oracle: invariants checked from outside at the end of a simulation.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
+use model::Status;
 use model::automation::TriggerId;
 use model::execution::{Event, ExecutionId, History, Origin, Outcome, StepOutcome, WaitReason, split_key};
+use model::payload::Payload;
 use store::{ExecutionFilter, ExecutionRow, Page};
 use value::Value;
 
-use super::generator::{RENAMED, SECOND};
+use super::generator::{CONSUMERS, HANDLER, RENAMED, SECOND};
 use super::program::{Closing, Program};
 use super::world::{Effect, World};
 
@@ -78,6 +80,8 @@ fn check_executions(world: &World, program: &Program) -> Result<Vec<(TriggerId, 
     let mut retries: HashMap<ExecutionId, usize> = HashMap::new();
     let mut ticks = Vec::new();
     let mut increments = 0_u64;
+    let mut events_for_triggers = EventsForTriggers::default();
+    let mut failures = Failures::default();
     for row in &rows {
         let events = world.events(row.id);
         let (history, _) = History::checked(&events)
@@ -97,6 +101,8 @@ fn check_executions(world: &World, program: &Program) -> Result<Vec<(TriggerId, 
                 row.id
             ));
         }
+        events_for_triggers.note(row, &events);
+        failures.note(row, &events);
         check_waits(&events).map_err(|error| format!("{}: {error}", row.id))?;
         if !matches!(ended, Outcome::Stuck { .. }) {
             check_closing(&events, &program.closing).map_err(|error| format!("{}: {error}", row.id))?;
@@ -129,14 +135,103 @@ fn check_executions(world: &World, program: &Program) -> Result<Vec<(TriggerId, 
             return Err(format!("{id} was accepted and is not there"));
         }
     }
-    for ((parent, step), count) in children {
-        let most = 1 + retries.get(&parent).copied().unwrap_or_default();
-        if count > most {
-            return Err(format!("`{step}` called {count} times, and was to {most} times at most"));
-        }
+    check_calls(&children, &retries)?;
+    if program.has_consumers {
+        events_for_triggers.check(&world.state().told_events)?;
+    }
+    if program.has_handler {
+        failures.check()?;
     }
     check_count(world, increments)?;
     Ok(ticks)
+}
+
+/// Checks that no step called more often than its tries allow.
+fn check_calls(
+    children: &HashMap<(ExecutionId, String), usize>,
+    retries: &HashMap<ExecutionId, usize>,
+) -> Result<(), String> {
+    for ((parent, step), count) in children {
+        let most = 1 + retries.get(parent).copied().unwrap_or_default();
+        if *count > most {
+            return Err(format!("`{step}` called {count} times, and was to {most} times at most"));
+        }
+    }
+    Ok(())
+}
+
+/// The events that started executions, and those that were to.
+#[derive(Default)]
+struct EventsForTriggers {
+    /// The ids of events whose step has ended well, and that were to start something.
+    sent: HashSet<String>,
+    /// The number of executions by the id of their event and their Automation.
+    started: HashMap<(String, String), usize>,
+}
+
+impl EventsForTriggers {
+    fn note(&mut self, row: &ExecutionRow, events: &[Event]) {
+        if let Origin::Emitted { id, .. } = &row.origin {
+            *self.started.entry((id.clone(), row.automation.to_string())).or_default() += 1;
+        }
+        let ends = events.iter().filter_map(|event| match event {
+            Event::StepFinished { outcome: StepOutcome::Succeeded { result }, .. }
+            | Event::StepClosing { outcome: StepOutcome::Succeeded { result }, .. } => result.as_map(),
+            _ => None,
+        });
+        let starts = |result: &&value::Map| {
+            result.get("starts").and_then(Value::as_list).is_some_and(|starts| !starts.is_empty())
+        };
+        let ids = ends.filter(starts).filter_map(|result| result.get("id")?.as_str().map(str::to_owned));
+        self.sent.extend(ids);
+    }
+
+    /// Checks that each event whose end is stored, or that its caller knows to be sent, has started each consumer once, and no other
+    /// event one.
+    fn check(&self, told: &BTreeMap<String, bool>) -> Result<(), String> {
+        for ((id, automation), count) in &self.started {
+            if *count > 1 || !self.sent.contains(id) && !told.contains_key(id) {
+                return Err(format!("the event {id} started `{automation}` {count} times"));
+            }
+        }
+        let confirmed = told.iter().filter(|(_, is_confirmed)| **is_confirmed).map(|(id, _)| id);
+        for id in self.sent.iter().chain(confirmed) {
+            for automation in CONSUMERS {
+                if !self.started.contains_key(&(id.clone(), automation.to_owned())) {
+                    return Err(format!("the event {id} did not start `{automation}`"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The failed executions, and those that a handler heard of.
+#[derive(Default)]
+struct Failures {
+    failed: u64,
+    told: u64,
+}
+
+impl Failures {
+    fn note(&mut self, row: &ExecutionRow, events: &[Event]) {
+        if row.automation.as_str() == HANDLER {
+            let Some(Event::Started { payload, .. }) = events.first() else { return };
+            let Payload::Emitted(event) = &**payload else { return };
+            let count = event.data.get("count").and_then(|count| count.to_text().parse::<u64>().ok());
+            self.told += count.unwrap_or_default();
+        } else if matches!(row.status, Status::Failed | Status::Stuck) && !row.origin.is_test() {
+            self.failed += 1;
+        }
+    }
+
+    /// Checks that the counts of the handler's executions are exact.
+    fn check(&self) -> Result<(), String> {
+        if self.failed == self.told {
+            return Ok(());
+        }
+        Err(format!("{} executions failed, and a handler heard of {}", self.failed, self.told))
+    }
 }
 
 /// Checks that `undo` ran for exactly the steps that require it, and each `finally` once for each begin of its step.

@@ -158,6 +158,9 @@ impl<'a> ProcessLife<'a> {
             if life.state.program.has_schedule {
                 life.engine.ingress().start_schedules();
             }
+            if life.state.program.has_outbox() {
+                life.engine.ingress().start_outbox();
+            }
             life.runtime.start_tasks();
         }
         life
@@ -186,8 +189,7 @@ impl<'a> ProcessLife<'a> {
             if !self.runtime.context.accepting() {
                 return LifeEnd::StoreFailed;
             }
-            let unfinished = self.state.world.memory.open().unfinished_count().now_or_never();
-            if let Some(Ok(0)) = unfinished {
+            if self.state.world.is_done() {
                 let callers = self.callers.count();
                 assert_eq!(callers, 0, "somebody waits for what has ended");
                 return LifeEnd::Completed;

@@ -36,6 +36,10 @@ pub(super) struct Program {
     pub(super) versions: [Version; 2],
     pub(super) start: Start,
     pub(super) has_schedule: bool,
+    /// True if events start executions.
+    pub(super) has_consumers: bool,
+    /// True if failed executions start one that hears of them.
+    pub(super) has_handler: bool,
     /// True if the schedule has a second trigger, which the other version has under another id.
     pub(super) renames_schedule: bool,
     /// Concurrency limits by Automation.
@@ -117,25 +121,29 @@ impl Program {
         if has_schedule {
             files.insert("clock", generator::clock(&mut random));
         }
-        let limits = files.iter().filter_map(|(name, file)| {
-            let concurrency = file.get("concurrency")?;
-            // A computed limit is `${{ 2 }}`.
-            let limit = concurrency["limit"].to_string();
-            let count = limit.trim_matches(|c: char| !c.is_ascii_digit()).parse().ok()?;
-            Some(((*name).to_owned(), Limit { count, keyed: concurrency.get("key").is_some() }))
-        });
+        // Apart from the rest, so that other programs stay as they are.
+        let has_consumers = number % 4 == 1;
+        if has_consumers {
+            let mut random = Random::new(number ^ 0x0070_1d00);
+            files.values_mut().for_each(|file| generator::tell_consumers(file, &mut random));
+            // Each execution of the first one starts two more, up to the longest chain.
+            let chain = random.one_in(4);
+            for (number, name) in (0..).zip(generator::CONSUMERS) {
+                files.insert(name, generator::consumer(number, chain && number == 0, &mut random));
+            }
+        }
+        let has_handler = number % 4 == 3;
+        if has_handler {
+            files.insert(generator::HANDLER, generator::handler());
+        }
+        let limits = files.iter().filter_map(|(name, file)| Some(((*name).to_owned(), limit(file)?)));
         let limits = limits.collect();
         let mut increments = Vec::new();
         files.values().for_each(|file| note_increments(file, &mut increments));
         let mut closing = Closing::default();
         files.values().for_each(|file| closing.note_file(file));
         let texts: Vec<String> = files.iter().map(|(name, file)| format!("{name}: {file:#}")).collect();
-        let automation = model::AutomationId::parse("main").expect("an id");
-        let addresses = TOKENS.map(|(live, id)| {
-            let trigger = TriggerKey::new(automation.clone(), TriggerId::parse(id).expect("an id"));
-            Address { trigger, live: live.to_owned(), test: format!("test of {id}") }
-        });
-        let loader = Loader::new(folder.path(), BUILTIN.clone(), addresses.into());
+        let loader = Loader::new(folder.path(), BUILTIN.clone(), addresses());
         let mut renames_schedule = false;
         let mut read = Folder::new(folder.path());
         let mut previous = Arc::new(Catalog::empty(BUILTIN.clone()));
@@ -158,8 +166,43 @@ impl Program {
             Version { catalog: previous.clone(), reload }
         });
         let text = texts.join("\n");
-        Self { versions, start, has_schedule, renames_schedule, limits, increments, closing, text }
+        Self {
+            versions,
+            start,
+            has_schedule,
+            has_consumers,
+            has_handler,
+            renames_schedule,
+            limits,
+            increments,
+            closing,
+            text,
+        }
     }
+
+    /// True if rows of the outbox start executions.
+    pub(super) fn has_outbox(&self) -> bool {
+        self.has_consumers || self.has_handler
+    }
+}
+
+/// Returns the addresses that start `main`.
+fn addresses() -> Vec<Address> {
+    let automation = model::AutomationId::parse("main").expect("an id");
+    let address = |(live, id): (&str, &str)| {
+        let trigger = TriggerKey::new(automation.clone(), TriggerId::parse(id).expect("an id"));
+        Address { trigger, live: live.to_owned(), test: format!("test of {id}") }
+    };
+    TOKENS.map(address).into()
+}
+
+/// Returns the concurrency limit of a file.
+fn limit(file: &Value) -> Option<Limit> {
+    let concurrency = file.get("concurrency")?;
+    // A computed limit is `${{ 2 }}`.
+    let limit = concurrency["limit"].to_string();
+    let count = limit.trim_matches(|c: char| !c.is_ascii_digit()).parse().ok()?;
+    Some(Limit { count, keyed: concurrency.get("key").is_some() })
 }
 
 impl Closing {

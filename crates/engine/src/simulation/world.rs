@@ -39,6 +39,10 @@ pub(super) struct State {
     pub(super) accepted: Vec<ExecutionId>,
     /// OutcomeFilter that were reported to callers.
     pub(super) told: HashMap<ExecutionId, Outcome>,
+    /// The events for triggers that callers sent, by id, each with true if it was confirmed.
+    pub(super) told_events: BTreeMap<String, bool>,
+    /// The number of them.
+    told_count: u32,
     /// The first violated invariant.
     pub(super) violation: Option<String>,
     /// First execution of each deduplication key, and the time of its request.
@@ -129,6 +133,8 @@ impl World {
             processes: BTreeMap::new(),
             accepted: Vec::new(),
             told: HashMap::new(),
+            told_events: BTreeMap::new(),
+            told_count: 0,
             violation: None,
             sent: HashMap::new(),
             unknown_moves: 0,
@@ -170,6 +176,15 @@ impl World {
         let events = self.memory.open();
         let events = events.events(id).now_or_never().expect("nothing waits in memory");
         events.expect("it is read").unwrap_or_default()
+    }
+
+    /// True if all executions have ended, and no event is on its way to a trigger.
+    pub(super) fn is_done(&self) -> bool {
+        let store = self.memory.open();
+        let unfinished = store.unfinished_count().now_or_never();
+        let events = store.outbox_counts().now_or_never();
+        matches!(unfinished, Some(Ok(0)))
+            && events.and_then(Result::ok).is_some_and(|events| events.is_empty())
     }
 
     /// Records a violated invariant and stops all processes.
@@ -358,6 +373,13 @@ impl State {
         self.process(life).record.freeze();
         self.trace.push(format!("crash of {life}"));
         world.crash.notify_one();
+    }
+
+    /// Returns the number of an event for triggers that a caller is about to send.
+    pub(super) fn next_told(&mut self) -> u32 {
+        self.told_count += 1;
+        self.told_events.insert(format!("caller-{}", self.told_count), false);
+        self.told_count
     }
 
     /// Number of an execution, independent of its random id.

@@ -291,7 +291,7 @@ fn prepare(line: ExecutionLine, now: Timestamp) -> Result<(NewExecution, Timesta
     runtime::mask_credentials(&mut payload, None, false, &Redactor::default());
     let payload = Arc::new(payload);
     let started = Event::Started { at, automation, definition, origin, payload, trigger, inputs };
-    let initial = InitialEvents { events, logs };
+    let initial = InitialEvents { events, logs, ..InitialEvents::default() };
     let new = NewExecution {
         id,
         started,

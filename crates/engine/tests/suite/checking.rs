@@ -461,10 +461,7 @@ fn unreadable_inputs_and_variables_count_as_declared() {
         )
     };
     check(&file("inputs: [a]\nconfigVars: [a]"), &["wrong-type a", "wrong-type a"]);
-    check(
-        &file("inputs: {a: text}\nconfigVars: {a: {secret: true}}"),
-        &["wrong-type text", "missing-key secret"],
-    );
+    check(&file("inputs: {a: 7}\nconfigVars: {a: {secret: true}}"), &["wrong-type 7", "missing-key secret"]);
     check(&file("inputs: {b: {}}\nconfigVars: {b: 1}"), &["undeclared-input a", "undeclared-config-var a"]);
     check(&file("parameters: {a: 1}"), &["unknown-key parameters"]);
 }

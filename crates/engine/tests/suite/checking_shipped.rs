@@ -106,6 +106,7 @@ fn an_unreadable_value_causes_no_errors_elsewhere() {
                             "later-variable",
                             "missing-connection",
                             "never-equal",
+                            "repeated-write",
                             "unknown-variable",
                         ]
                         .contains(&code)

@@ -261,7 +261,7 @@ async fn an_event_emitted_again_after_a_crash_is_retained_once() {
         watched.searching.add_permits(1 << 20);
     });
     let engine = project.start().await;
-    assert_eq!(end(&engine, id).await, r#"{"delivered":0}"#);
+    assert!(end(&engine, id).await.starts_with(r#"{"delivered":0,"#));
     assert_eq!(retained(&engine).await, 1);
     stop(engine).await;
 }

@@ -23,6 +23,10 @@ pub(crate) fn catalog() -> Catalog {
     );
     let waits = "trigger: {manual: {}}\nsteps:\n  - waitFor: {event: order-paid}\n    timeout: 1h\n";
     write("automations/waits.yaml", waits);
+    let pays = "trigger: {manual: {}}\nsteps:\n  - {action: events.emit, with: {name: invoice.paid, data: {invoice: a-1}}}\n";
+    write("automations/pays.yaml", pays);
+    let books = "trigger: {event: invoice.paid, data: {invoice: {type: text, required: true}, amount: number}}\nsteps:\n  - {action: log.info, with: {message: paid}}\n";
+    write("automations/books.yaml", books);
     check_project(dir.path(), &[]).expect("the connectors load").catalog
 }
 
@@ -253,6 +257,45 @@ fn names_with_two_spellings_in_a_project_are_reported() {
     ));
     let shared = "  - {action: state.set, with: {key: last_run, value: 1, scope: shared}}\n  - {action: log.info, with: {message: \"${{ state.lastRun | default(0) }}\"}}\n";
     check_fine(&format!("{MANUAL}steps:\n{shared}"));
+}
+
+#[test]
+fn mistakes_around_own_events_are_reported() {
+    let started = |trigger: &str| {
+        format!("trigger: {{{trigger}}}\nsteps:\n  - {{action: log.info, with: {{message: paid}}}}\n")
+    };
+    check(&started("event: invoice.payed"), "nobody-sends", "invoice.payed", "`invoice.paid`");
+    check(&started("event: wiki.pageChangd"), "unknown-event", "wiki.pageChangd", "`wiki.pageChanged`");
+    check(&started("event: wiky.pageChanged"), "unknown-event", "wiky.pageChanged", "`wiki.pageChanged`");
+    check(
+        &started("event: wiki.paid, data: {a: text}"),
+        "ambiguous-event",
+        "wiki.paid",
+        "begins with no connector",
+    );
+    check(&started("event: invoice.Paid"), "other-spelling", "invoice.Paid", "`invoice.paid`");
+    check(&started("event: invoice.paid, data: {a: string}"), "unknown-value", "string", "`text`");
+    check(
+        &started("event: invoice.paid, every: 5m"),
+        "unknown-event",
+        "invoice.paid",
+        "has none of the keys",
+    );
+    check(&started("event: invoice.paid, if: events.data.amount"), "unknown-name", "events", "`event`");
+    let emit = |with: &str| format!("  - {{action: events.emit, with: {{{with}}}}}\n");
+    let words = "automations/books.yaml";
+    check_steps(MANUAL, &emit("name: invoice.paid"), "event-data", "invoice.paid", words);
+    check_steps(MANUAL, &emit("name: invoice.paid, data: {invoce: a}"), "event-data", "invoce", "`invoice`");
+    check_steps(
+        MANUAL,
+        &emit("name: invoice.paid, data: {invoice: a, amount: \"${{ inputs.flag }}\"}"),
+        "event-data",
+        "\"${{ inputs.flag }}\"",
+        "`amount` of `invoice.paid` is true or false here; automations/books.yaml expects a number",
+    );
+    check_steps(MANUAL, &emit("name: cogwork.failure"), "reserved-event", "cogwork.failure", "another name");
+    let typed = started("event: invoice.paid, data: {invoice: text}, if: event.data.invoce == 'a'");
+    check(&typed, "unknown-field", "invoce", "`invoice`");
 }
 
 #[test]

@@ -65,6 +65,30 @@ fn conditions_on_statuses_and_options_that_can_hold_are_fine() {
 }
 
 #[test]
+fn own_events_that_fit_their_automations_are_fine() {
+    for trigger in [
+        "event: invoice.paid",
+        "event: invoice.paid, data: {invoice: text, amount: integer}, if: event.data.amount is none or event.data.amount > 0",
+        "event: invoice.paid, data: {invoice: {type: text, required: true}}, if: \"trigger.results.body.data.invoice != '' and event.name != ''\"",
+        // No connector has this name, and nothing near it.
+        "event: shipment.lost",
+    ] {
+        check_fine(&format!(
+            "trigger: {{{trigger}}}\nsteps:\n  - {{action: log.info, with: {{message: \"${{{{ trigger.results.event.sentAt }}}}\"}}}}\n"
+        ));
+    }
+    for with in [
+        "name: invoice.paid, data: {invoice: 17, amount: '12.5', customer: 7}",
+        "name: invoice.paid, data: {invoice: \"${{ trigger.results.body.data.name }}\", amount: \"${{ trigger.results.body.data.count }}\"}",
+        "name: invoice.paid, data: \"${{ trigger.results.body.data.name | parseJson }}\"",
+        "name: \"invoice.${{ trigger.results.body.data.name }}\"",
+        "name: invoice.lost, data: {a: 1}",
+    ] {
+        check_fine_steps(&format!("  - {{action: events.emit, with: {{{with}}}}}\n"));
+    }
+}
+
+#[test]
 fn loops_events_and_state_that_lose_nothing_are_fine() {
     // The list of the loop, a loop that a `break` ends, and a step read in its own iteration.
     check_fine_steps(

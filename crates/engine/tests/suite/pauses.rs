@@ -165,7 +165,7 @@ async fn an_emitted_event_is_delivered_to_another_execution_once() {
     let sender = model::AutomationId::parse("sender").expect("an id");
     let start = runtime::ManualStart::new(model::Payload::manual(Map::new()), model::Origin::Manual);
     let sent = engine.ingress().start(&sender.clone().into(), start).await.expect("it starts");
-    assert_eq!(end(&engine, sent).await, r#"{"delivered":1}"#);
+    assert!(end(&engine, sent).await.starts_with(r#"{"delivered":1,"#));
     assert_eq!(end(&engine, id).await, r#"{"from":"sender"}"#);
     stop(engine).await;
 }

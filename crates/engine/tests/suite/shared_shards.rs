@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use engine::{Engine, stores::Location};
 use model::AutomationId;
-use store::Options;
 use store::conformance::{PostgresServer, PostgresSpace};
+use store::{Options, OutboxRow};
 
-use crate::common::{Peer, Project, call, rows, soon, stop};
+use crate::common::{Peer, Project, call, rows, soon, stop, until_async};
 use crate::hooks::{post, text, tokens};
 
 async fn daemon(space: &PostgresSpace, yaml: &str) -> (Project, Engine) {
@@ -72,6 +72,34 @@ async fn a_synchronous_caller_gets_429_at_any_daemon_if_the_shard_owner_has_no_m
     assert_eq!(rows(owner).await.len(), 1, "nothing is accepted");
     held.answer(200, "1").await;
     assert_eq!(soon(first).await.expect("it answers").status, 200);
+    for (_, engine) in daemons {
+        stop(engine).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_is_delivered_at_once_by_the_daemon_that_has_the_shard_of_its_name() {
+    let server = PostgresServer::start();
+    let space = server.space();
+    let trigger = |number: usize| format!("  - {{id: t{number}, event: told.e{number}}}\n");
+    let triggers: String = (0..8).map(trigger).collect();
+    let yaml = format!("triggers:\n{triggers}steps:\n  - set: {{a: 1}}\n");
+    let daemons = [daemon(&space, &yaml).await, daemon(&space, &yaml).await];
+    shared(&daemons).await;
+    let [(_, sender), (_, other)] = &daemons;
+    let name = |number: usize| format!("told.e{number}");
+    let has = |engine: &Engine, number| engine.peers().shards.has_shard(OutboxRow::shard_of(&name(number)));
+    let elsewhere = (0..8).filter(|number| has(other, *number)).count();
+    assert!((1..8).contains(&elsewhere), "{elsewhere} of 8 names are of the other daemon");
+    for number in 0..8 {
+        let sent = soon(sender.admission().emit(&name(number), value::Value::Null, None)).await;
+        assert_eq!(sent.expect("it is sent").starts, [format!("test/t{number}")]);
+    }
+    // The clocks stand still: nothing is found by a regular look.
+    until_async(async || rows(sender).await.len() == 8).await;
+    let mut started: Vec<String> = rows(other).await.iter().map(|row| row.trigger.to_string()).collect();
+    started.sort();
+    assert_eq!(started, (0..8).map(|number| format!("t{number}")).collect::<Vec<_>>());
     for (_, engine) in daemons {
         stop(engine).await;
     }

@@ -17,8 +17,8 @@ use store::conformance::PostgresServer;
 use store::migration::{Kind, Migrated, Progress};
 use store::{
     Accept, AcceptOutcome, Address, Append, AwaitedEvent, DedupRecord, Definition, Error, EventKey,
-    InitialEvents, NewExecution, Options, PollEntry, PollState, PollWrite, Snapshot, SnapshotChange,
-    StateWrite, Store, Subscription, Wait, Watermark,
+    InitialEvents, NewExecution, Options, OutboxRow, PollEntry, PollState, PollWrite, Snapshot,
+    SnapshotChange, StateWrite, Store, Subscription, Wait, Watermark,
 };
 use tempfile::TempDir;
 use value::{Data, File, Map, Value};
@@ -111,7 +111,11 @@ async fn fill(store: &dyn Store) {
             DedupRecord { key: [1; 32], content: Some([2; 32]), until: at(1_000_000) },
             DedupRecord { key: [3; 32], content: None, until: at(2_000_000) },
         ],
-        initial: InitialEvents { events: vec![step("a", 1), end()], logs: vec![line("one"), line("two")] },
+        initial: InitialEvents {
+            events: vec![step("a", 1), end()],
+            logs: vec![line("one"), line("two")],
+            ..InitialEvents::default()
+        },
         ..new(&orders, 1, request(Data::from("{\"small\":1}"), None))
     };
     accept(store, vec![ended]).await;
@@ -194,7 +198,8 @@ async fn fill_triggers(store: &dyn Store) {
         schedule: "every 1h".to_owned(),
         instant: at(3600),
     };
-    store.accept(&Accept { watermark: Some(watermark), ..Accept::default() }).await.expect("it is written");
+    let accept = Accept { watermark: Some(watermark), emits: vec![event()], ..Accept::default() };
+    store.accept(&accept).await.expect("it is written");
     for turn in 0..3 {
         let keys = vec![format!("item-{turn}"), "same".to_owned()];
         let entry = PollEntry { at: at(turn), items: 2, found: 1, error: None };
@@ -207,6 +212,10 @@ async fn fill_triggers(store: &dyn Store) {
         };
         store.accept(&Accept { poll: Some(poll), ..Accept::default() }).await.expect("it is written");
     }
+}
+
+fn event() -> OutboxRow {
+    OutboxRow { id: id(9), name: "order.paid".to_owned(), body: "{\"a\": \"ü\"}".to_owned(), at: at(9) }
 }
 
 fn poll_state(turn: i64) -> PollState {
@@ -268,6 +277,7 @@ async fn check(store: &dyn Store) {
         store.waiting_for_event("paid", "order.id", Some("1\0x"), None, 10).await.expect("they are read");
     assert_eq!(waiters.len(), 1);
     assert_eq!(store.unfinished_count().await.expect("it is read"), 2);
+    assert_eq!(store.outbox_page("order.paid", None, 10).await.expect("they are read"), [event()]);
     let row = store.execution(id(4)).await.expect("it is read").expect("it is there");
     assert_eq!((row.status, row.started_at), (Status::Queued, at(200_000)));
     let hit = store.find_dedup(&automation("orders"), [1; 32], at(0)).await.expect("it is read");

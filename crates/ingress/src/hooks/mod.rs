@@ -137,7 +137,7 @@ impl Ingress {
         {
             return answer.map(Reply::from);
         }
-        check_chain_depth(&request)?;
+        check_chain_depth(&request, self.context.settings.limits.chain)?;
         if let Some(rule) = &webhook.rate_limit {
             self.hooks.check_rate(&self.context, route, *rule).await?;
         }

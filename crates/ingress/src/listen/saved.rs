@@ -7,7 +7,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use model::automation::TriggerKey;
-use model::payload::{Payload, WebhookPayload};
+use model::payload::{EmittedEvent, Payload, WebhookPayload};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use utoipa::ToSchema;
@@ -338,7 +338,7 @@ fn write(root: &Path, path: &str, payload: &Payload) -> Result<(), PayloadError>
 fn external_bytes(payload: &Payload) -> usize {
     match payload {
         Payload::Webhook(request) if request.body.data.is_external() => request.body.data.len(),
-        Payload::Poll { data, .. } => data.external_bytes(),
+        Payload::Poll { data, .. } | Payload::Emitted(EmittedEvent { data, .. }) => data.external_bytes(),
         Payload::Manual { inputs } => inputs.iter().map(|(_, input)| input.external_bytes()).sum(),
         _ => 0,
     }

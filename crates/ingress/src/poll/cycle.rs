@@ -93,9 +93,15 @@ impl Ingress {
             keys: Vec::new(),
             entry: Some(entry.clone()),
         };
-        let accept = store::Accept { poll: Some(write), ..store::Accept::default() };
-        if let Err(error) = self.context.store.accept(&accept).await {
-            self.context.lost(&error);
+        let counts = (poll_state.polls, poll_state.failures);
+        let emits = match &poll_state.error {
+            Some(error) => self.poll_failure(mount, error, counts, poll_state.polled_at),
+            None => Vec::new(),
+        };
+        let accept = store::Accept { poll: Some(write), emits, ..store::Accept::default() };
+        match self.context.store.accept(&accept).await {
+            Ok(_) => self.rows_committed(&accept.emits),
+            Err(error) => self.context.lost(&error),
         }
         self.polls.update(&trigger, poll_state, self.context.clock.wall_offset());
         Some(entry)

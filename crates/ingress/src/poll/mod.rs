@@ -139,7 +139,7 @@ impl<'a> PollRequest<'a> {
             Self::Event(event, spec) => match (&event.every, &spec.source) {
                 (Some((every, _)), _) => *every,
                 (None, EventSource::Poll(polled)) => polled.every,
-                (None, EventSource::Hook(_)) => Duration::MAX,
+                (None, EventSource::Hook(_) | EventSource::Engine) => Duration::MAX,
             },
         }
     }

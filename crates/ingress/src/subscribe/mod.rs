@@ -257,6 +257,24 @@ impl Ingress {
         self.report_refusal(written, is_first)
     }
 
+    /// Tells triggers that hear of it that a subscription failed. It is written before the failure itself: after a crash in between the
+    /// request is made again.
+    async fn raise_subscription_failure(&self, subscription: &Subscription, error: &str) {
+        let catalog = self.context.catalog();
+        let mount = catalog.trigger(&subscription.trigger).filter(|_| !subscription.test);
+        let Some(mount) = mount else { return };
+        let subject = (subscription.id.as_str(), subscription.since);
+        let emits = self.subscription_failure(&mount, subject, subscription.failures, error);
+        if emits.is_empty() {
+            return;
+        }
+        let accept = store::Accept { emits, ..store::Accept::default() };
+        match self.context.store.accept(&accept).await {
+            Ok(_) => self.rows_committed(&accept.emits),
+            Err(error) => self.context.lost(&error),
+        }
+    }
+
     /// Reports a refused write of a subscription, unless the same was refused before. Returns true if it succeeded.
     fn report_refusal(&self, written: Result<(), store::Error>, is_first: bool) -> bool {
         if let Err(error) = &written
@@ -332,6 +350,7 @@ impl Ingress {
                     return self.end_change(&id);
                 }
                 tracing::warn!(%trigger, event, error, failures = now.failures, leaving = now.removing, "a subscription could not be set right");
+                self.raise_subscription_failure(&now, &error).await;
                 now.error = Some(error);
                 now.next_at = Some(retry_at(self.context.clock.now(), now.failures));
             }

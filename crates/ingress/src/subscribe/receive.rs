@@ -52,7 +52,7 @@ impl Ingress {
                 return answer.map(Reply::from);
             }
         }
-        check_chain_depth(&request)?;
+        check_chain_depth(&request, self.context.settings.limits.chain)?;
         let verified = self.verify_event(route, &webhook, &secret, &request);
         if !is_matching {
             let answer = verified.map(|()| acknowledgement("ignored"));

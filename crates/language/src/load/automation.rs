@@ -36,8 +36,9 @@ pub(crate) static AUTOMATION: Object = Object {
         ),
         Key::new(
             "inputs",
-            Shape::MapOf(IDENTIFIER, &Shape::Object(&inputs::INPUT)),
-            "What a start gives, by hand or by `inputs` of a trigger: `{name: {type, required, default, description}}`.",
+            Shape::MapOf(IDENTIFIER, &inputs::DECLARED),
+            "What a start gives, by hand or by `inputs` of a trigger: `{name: {type, required, default, description}}`, or the type alone: \
+             `{amount: number}`.",
         ),
         Key::new(
             "configVars",
@@ -90,6 +91,7 @@ pub(super) fn read(
     let enabled = reader.take("enabled").bool().unwrap_or(true);
     let mut started = trigger::read(reader.take("trigger"), reader.take("triggers"), diagnostics);
     let declared = inputs::inputs(reader.take("inputs"), &mut unreadable, diagnostics);
+    let short_form = inputs::short_form(reader.take("inputs"));
     unused_inputs(&reader, &started, diagnostics);
     let config_vars = inputs::config_vars(reader.take("configVars"), &mut unreadable, diagnostics);
     let declared_defaults = declared_defaults(&mut reader, &mut unreadable, diagnostics);
@@ -133,7 +135,7 @@ pub(super) fn read(
         defaults: None,
         leveled_word: None,
     };
-    value.leveled_word = level::find(&value);
+    value.leveled_word = level::find(&value, short_form);
     Some(Partial { value, unreadable })
 }
 

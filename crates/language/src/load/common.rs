@@ -69,8 +69,7 @@ pub(super) fn entry_name(entry: &Entry, what: &str, diagnostics: &Diagnostics) -
 /// True if a name has the form `connector.action`; otherwise reports it. The connector registry checks if the action
 /// exists.
 pub(super) fn action_name(action: &SpannedName, diagnostics: &Diagnostics) -> bool {
-    let parts = action.name.split_once('.');
-    if parts.is_some_and(|(connector, name)| is_identifier(connector) && is_identifier(name)) {
+    if is_action_name(&action.name) {
         return true;
     }
     let message = format!("`{}` is no name of an action", shorten(&action.name));
@@ -79,6 +78,12 @@ pub(super) fn action_name(action: &SpannedName, diagnostics: &Diagnostics) -> bo
             .help("write the connector, a dot and the action, like `wiki.createPage`"),
     );
     false
+}
+
+/// True if a name has the form `connector.action`.
+pub(super) fn is_action_name(name: &str) -> bool {
+    let parts = name.split_once('.');
+    parts.is_some_and(|(connector, name)| is_identifier(connector) && is_identifier(name))
 }
 
 /// A duration within bounds, both included.

@@ -2,8 +2,8 @@
 
 use model::action::{InputSpec, InputType};
 use model::automation::ConfigVar;
-use text::diagnostic::{Diagnostic, Diagnostics};
-use text::yaml::{Entry, Field, MapReader};
+use text::diagnostic::{Diagnostic, Diagnostics, Span};
+use text::yaml::{Entry, Field, MapReader, Node};
 use value::Value;
 
 use super::Unreadable;
@@ -28,7 +28,7 @@ const TYPE_ALIASES: [(&str, &str); 11] = [
 /// The keywords of input types.
 const TYPES: [&str; 9] = ["text", "integer", "number", "boolean", "choice", "list", "map", "object", "any"];
 
-pub(super) static INPUT: Object = Object {
+static INPUT: Object = Object {
     what: "an input",
     keys: &[
         Key::new(
@@ -44,6 +44,12 @@ pub(super) static INPUT: Object = Object {
     ],
     choice: Choice::Any,
 };
+
+/// An input in its long form, or in its short form: the type alone.
+pub(super) const DECLARED: Shape = Shape::AnyOf(&[Shape::Enum(&SHORT_TYPES), Shape::Object(&INPUT)]);
+
+/// The types that need no other key.
+const SHORT_TYPES: [&str; 8] = ["text", "integer", "number", "boolean", "list", "map", "object", "any"];
 
 /// The long form of a configuration variable.
 pub(crate) static CONFIG_VAR: Object = Object {
@@ -65,14 +71,33 @@ pub(super) fn inputs(
     diagnostics: &Diagnostics,
 ) -> Vec<InputSpec> {
     if let Some(node) = field.node().filter(|node| node.as_list().is_some()) {
-        let message = "expected a mapping for `inputs`, found a list";
-        let help = "write each name with its type: `inputs: {name: {type: text}}`";
-        diagnostics.push(Diagnostic::error("wrong-type", message, node.head()).help(help));
+        report_list(node, "inputs", diagnostics);
         unreadable.note("inputs");
         unreadable.note_names(node);
         return Vec::new();
     }
-    entries(field, "inputs", unreadable, |entry| input(entry, diagnostics))
+    entries(field, "inputs", unreadable, |entry| declared(entry, "an input", diagnostics))
+}
+
+/// Reads the declared data of an own event; `None` if it cannot be read completely.
+pub(super) fn event_data(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Vec<InputSpec>> {
+    if let Some(node) = field.node().filter(|node| node.as_list().is_some()) {
+        report_list(node, "data", diagnostics);
+        return None;
+    }
+    field.entries()?.iter().map(|entry| declared(entry, "a field", diagnostics)).collect()
+}
+
+fn report_list(node: &Node, key: &str, diagnostics: &Diagnostics) {
+    let message = format!("expected a mapping for `{key}`, found a list");
+    let help = format!("write each name with its type: `{key}: {{name: text}}`");
+    diagnostics.push(Diagnostic::error("wrong-type", message, node.head()).help(help));
+}
+
+/// Returns the first declaration in the short form.
+pub(super) fn short_form(field: Field<'_, '_>) -> Option<Span> {
+    let entries = field.node()?.as_map()?.iter();
+    entries.into_iter().find(|entry| entry.value.as_str().is_some()).map(|entry| entry.value.span)
 }
 
 /// Lowers the inputs of an approval's form.
@@ -81,7 +106,7 @@ pub(super) fn form(
     unreadable: &mut Unreadable,
     diagnostics: &Diagnostics,
 ) -> Vec<InputSpec> {
-    entries(field, "form", unreadable, |entry| input(entry, diagnostics))
+    entries(field, "form", unreadable, |entry| declared(entry, "an input", diagnostics))
 }
 
 /// Reads each entry; records the name of an entry that cannot be read.
@@ -107,8 +132,25 @@ fn entries<T>(
     found
 }
 
-fn input(entry: &Entry, diagnostics: &Diagnostics) -> Option<InputSpec> {
-    let name = entry_name(entry, "an input", diagnostics);
+/// Reads `name: number`, or the long form.
+fn declared(entry: &Entry, what: &str, diagnostics: &Diagnostics) -> Option<InputSpec> {
+    if entry.value.as_str().is_none() {
+        return input(entry, what, diagnostics);
+    }
+    let name = entry_name(entry, what, diagnostics);
+    let word = Field::new(&entry.value, &entry.key, diagnostics).choice_or_alias(&TYPES, &TYPE_ALIASES)?;
+    if word == "choice" {
+        let help = format!("write `{}: {{options: [small, large]}}`", entry.key);
+        let message = "a choice needs the key `options`";
+        diagnostics.push(Diagnostic::error("missing-key", message, entry.value.span).help(help));
+        return None;
+    }
+    let kind = kind(Some(word), None);
+    Some(InputSpec { name: name?.name, kind, required: false, default: None, description: None })
+}
+
+fn input(entry: &Entry, what: &str, diagnostics: &Diagnostics) -> Option<InputSpec> {
+    let name = entry_name(entry, what, diagnostics);
     let mut reader = INPUT.open(&entry.value, diagnostics)?;
     let word = reader.take("type").choice_or_alias(&TYPES, &TYPE_ALIASES);
     let options = options(&mut reader, word, diagnostics);
@@ -201,11 +243,6 @@ fn fits(kind: &InputType, value: &Value) -> Result<(), String> {
         Value::String(_) | Value::Number(_) => Err(format!("`{}`", shorten(&value.to_text()))),
         other => Err(format!("a {}", other.kind())),
     }
-}
-
-/// Returns true if an input can be of a type of this name.
-pub(super) fn is_type(word: &str) -> bool {
-    TYPES.contains(&word)
 }
 
 pub(super) fn config_vars(

@@ -2,13 +2,15 @@
 //! [`expression::Expression::later_word`] lists the words of expressions.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use expression::Expression;
 use expression::template::Template;
 use model::automation::{
     ActionStep, Automation, DeclaredTrigger, Level, LeveledWord, NameSetting, RepeatStep, Setting, Step,
-    StepRetry, SwitchCases, Verb,
+    StepRetry, SwitchCases, Verb, WaitForStep, WaitOn,
 };
+use model::engine_event::EngineEventName;
 use text::diagnostic::Span;
 
 /// A word of a level above the first.
@@ -42,6 +44,46 @@ static WORDS: &[Word] = &[
         level: Level::SECOND,
         word: "enabled of a trigger",
         find: |automation| trigger(automation, |trigger| trigger.enabled.is_some()),
+    },
+    Word {
+        level: Level::SECOND,
+        word: "own event",
+        find: |automation| trigger(automation, |trigger| trigger.on.own_event().is_some()),
+    },
+    Word {
+        level: Level::SECOND,
+        word: "event of the engine",
+        find: |automation| trigger(automation, |trigger| EngineEventName::of(&trigger.on).is_some()),
+    },
+    Word {
+        level: Level::SECOND,
+        word: "waitFor.since",
+        find: |automation| {
+            wait_for(automation, |wait, _| matches!(wait.on, WaitOn::Event { since: Some(_), .. }))
+        },
+    },
+    Word {
+        level: Level::SECOND,
+        word: "waitFor.until",
+        find: |automation| wait_for(automation, |wait, _| wait.until.is_some()),
+    },
+    Word {
+        level: Level::SECOND,
+        word: "form by its types",
+        find: |automation| {
+            wait_for(
+                automation,
+                |wait, _| matches!(&wait.on, WaitOn::Approval(approval) if approval.short_form),
+            )
+        },
+    },
+    Word {
+        level: Level::SECOND,
+        word: "timeout: 0s",
+        find: |automation| {
+            let is_zero = |step: &Step| step.timeout == Some(Setting::Literal(Duration::ZERO));
+            wait_for(automation, |_, step| is_zero(step))
+        },
     },
     Word {
         level: Level::SECOND,
@@ -172,20 +214,32 @@ static WORDS: &[Word] = &[
     },
 ];
 
-/// Returns the first word of the highest level that an automation uses; `None` if it needs only the first level.
-pub(super) fn find(automation: &Automation) -> Option<LeveledWord> {
+/// Returns the first word of the highest level that an automation uses; `None` if it needs only the first level. `short_form` is the first
+/// input that is declared by its type alone.
+pub(super) fn find(automation: &Automation, short_form: Option<Span>) -> Option<LeveledWord> {
+    let short_form = short_form.map(|span| LeveledWord {
+        level: Level::SECOND,
+        word: "inputs by their type".to_owned(),
+        span,
+    });
     let used = WORDS.iter().filter_map(|word| {
         let span = (word.find)(automation)?;
         Some(LeveledWord { level: word.level, word: word.word.to_owned(), span })
     });
     // Of two words of one level the earlier row counts.
-    used.chain(in_expressions(automation))
+    used.chain(short_form)
+        .chain(in_expressions(automation))
         .reduce(|found, next| if next.level > found.level { next } else { found })
 }
 
 /// Returns the first such trigger.
 fn trigger(automation: &Automation, is_used: impl Fn(&DeclaredTrigger) -> bool) -> Option<Span> {
     automation.triggers.iter().find(|trigger| is_used(trigger)).map(|trigger| trigger.span)
+}
+
+/// Returns the first such `waitFor`.
+fn wait_for(automation: &Automation, is_used: impl Fn(&WaitForStep, &Step) -> bool) -> Option<Span> {
+    any_step(automation, |step| matches!(&step.verb, Verb::WaitFor(wait) if is_used(wait, step)))
 }
 
 /// Returns the first step with such a verb.
@@ -234,6 +288,7 @@ fn later_path(expression: &Expression, items: &HashSet<&str>) -> Option<&'static
         let path: Vec<&str> = reference.path.iter().map(|name| name.as_str()).take(4).collect();
         let word = match path.as_slice() {
             ["trigger", "id", ..] => "trigger.id",
+            ["execution", "url"] => "execution.url",
             ["steps", _, "ok", ..] => "steps.x.ok",
             ["error", "data", ..] | ["steps", _, "error", "data"] => "error.data",
             // Only closing lists have this name.

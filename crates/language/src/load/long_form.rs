@@ -15,9 +15,6 @@ pub(super) fn long_form(what: &str, node: &Node) -> Option<String> {
         "a repeat" => count("max"),
         "a schedule" => schedule(text?),
         "a configuration variable" => word("value"),
-        "an input" => {
-            text.filter(|text| super::inputs::is_type(text)).map(|text| format!("{{type: {text}}}"))
-        }
         "an approval" => word("message"),
         "a `waitFor`" if text == Some("approval") => Some("{approval: {message: …}}".to_owned()),
         "a `waitFor`" => word("event"),

@@ -59,6 +59,8 @@ fn malformed_files_are_rejected_by_schema_and_loader() {
         "trigger: {schedule: {every: 5m, cron: '* * * * *'}}\nsteps: []",
         "trigger: {schedule: {daily: {at: '24:00'}}}\nsteps: []",
         "id: A\ntrigger: {manual: {}}\nsteps: []",
+        "trigger: {event: order.paid, data: {a: string}}\nsteps: []",
+        "trigger: {manual: {}}\ninputs: {a: choice}\nsteps: []",
     ] {
         assert!(!validator.is_valid(&json(text)), "the schema takes:\n{text}");
         assert!(load(text).value.is_none(), "the loader takes:\n{text}");
@@ -103,7 +105,11 @@ fn the_loader_allows_exactly_the_keys_of_the_schema() {
         let pointer = format!("/properties/trigger/properties/schedule/properties/{cadence}");
         check(&pointer, &format!("trigger: {{schedule: {{{cadence}: {{zzz: 1}}}}}}"));
     }
-    check("/properties/inputs/additionalProperties", "inputs: {a: {zzz: 1}}");
+    check("/properties/inputs/additionalProperties/anyOf/1", "inputs: {a: {zzz: 1}}");
+    check(
+        "/properties/trigger/properties/data/additionalProperties/anyOf/1",
+        "trigger: {event: order.paid, data: {a: {zzz: 1}}}",
+    );
     check("/properties/configVars/additionalProperties/then", "configVars: {a: {value: 1, zzz: 1}}");
     check("/properties/retry/anyOf/1", "retry: {max: 1, zzz: 1}");
     check("/properties/concurrency", "concurrency: {zzz: 1}");

@@ -80,6 +80,8 @@ const MAX_DELAY: Duration = Duration::from_secs(24 * 3600);
 /// `timeout` of a step.
 pub const TIMEOUT: DurationRule =
     DurationRule { name: "timeout", least: Duration::from_millis(1), most: MAX_DURATION };
+/// `timeout` of a `waitFor` step for an event: zero takes only an event that has come already.
+pub const EVENT_TIMEOUT: DurationRule = DurationRule { least: Duration::ZERO, ..TIMEOUT };
 /// `retry.max` of a step.
 pub const RETRY_MAX: CountRule = CountRule { name: "retry.max", least: 0, most: 100 };
 /// `retry.delay` of a step.

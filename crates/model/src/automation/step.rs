@@ -10,7 +10,7 @@ use text::diagnostic::Span;
 use super::SpannedName;
 use super::code::Code;
 use super::defaults::TakenDefaults;
-use super::setting::{NameSetting, Setting};
+use super::setting::{DurationRule, EVENT_TIMEOUT, NameSetting, Setting, TIMEOUT};
 use super::step_retry::StepRetry;
 use super::verbs::{
     ActionStep, CallStep, FailStep, ForEachStep, IfStep, ParallelStep, RepeatStep, RespondStep, SwitchCases,
@@ -224,6 +224,15 @@ pub enum Verb {
 }
 
 impl Verb {
+    /// Returns the range of `timeout` of a step with this verb.
+    #[must_use]
+    pub fn timeout_rule(&self) -> &'static DurationRule {
+        match self {
+            Self::WaitFor(wait) if matches!(wait.on, WaitOn::Event { .. }) => &EVENT_TIMEOUT,
+            _ => &TIMEOUT,
+        }
+    }
+
     /// Returns the YAML key of the verb.
     #[must_use]
     pub fn keyword(&self) -> &'static str {
@@ -359,10 +368,13 @@ impl Verb {
             Self::Wait(WaitStep::For(_)) => {}
             Self::Wait(WaitStep::Computed(template)) => template.expressions(visit),
             Self::Wait(WaitStep::Until(expression)) => visit(expression),
-            Self::WaitFor(wait) => match &wait.on {
-                WaitOn::Event { name, .. } => name.expressions(visit),
-                WaitOn::Approval(approval) => approval.message.expressions(visit),
-            },
+            Self::WaitFor(wait) => {
+                match &wait.on {
+                    WaitOn::Event { name, .. } => name.expressions(visit),
+                    WaitOn::Approval(approval) => approval.message.expressions(visit),
+                }
+                wait.until.iter().for_each(visit);
+            }
             Self::Respond(respond) => respond.templates().for_each(|template| template.expressions(visit)),
             Self::Stop { result, respond } => {
                 let response = respond.iter().flat_map(|respond| respond.templates());

@@ -5,9 +5,14 @@ use std::time::Duration;
 use expression::Expression;
 use expression::json_schema::JsonSchema;
 use expression::template::Template;
+use jiff::Timestamp;
 use text::diagnostic::Span;
+use value::Value;
 
 use super::{ActionStep, Challenge, Code, RequestField, SpannedName, TriggerId, Verify};
+use crate::action::InputSpec;
+use crate::engine_event::EngineEventName;
+use crate::payload::{EmittedEvent, Payload};
 
 /// A trigger as its file declares it.
 #[derive(Clone, Debug)]
@@ -51,6 +56,8 @@ pub enum Trigger {
     Schedule(ScheduleTrigger),
     /// An event of another application, as declared by its connector.
     Event(Box<EventTrigger>),
+    /// An own event: one that automations and the API send.
+    Own(Box<OwnEventTrigger>),
     /// New data in the results of a polled action.
     Poll(Box<PollTrigger>),
     /// A manual start by a person, the command line or the API.
@@ -65,7 +72,7 @@ pub enum TriggerKind {
     Webhook,
     /// The clock.
     Schedule,
-    /// An event of another application.
+    /// An event of another application, or an own one.
     Event,
     /// New data in the results of an action.
     Poll,
@@ -80,7 +87,7 @@ impl Trigger {
         match self {
             Self::Webhook(_) => TriggerKind::Webhook,
             Self::Schedule(_) => TriggerKind::Schedule,
-            Self::Event(_) => TriggerKind::Event,
+            Self::Event(_) | Self::Own(_) => TriggerKind::Event,
             Self::Poll(_) => TriggerKind::Poll,
             Self::Manual => TriggerKind::Manual,
         }
@@ -104,7 +111,7 @@ impl Trigger {
         match self {
             Self::Event(event) => Some(&event.call),
             Self::Poll(poll) => Some(&poll.call),
-            Self::Webhook(_) | Self::Schedule(_) | Self::Manual => None,
+            Self::Webhook(_) | Self::Schedule(_) | Self::Own(_) | Self::Manual => None,
         }
     }
 
@@ -114,10 +121,30 @@ impl Trigger {
         match self {
             Self::Webhook(webhook) => StartForm::Request(webhook),
             Self::Schedule(_) => StartForm::Instant,
-            Self::Event(_) => StartForm::Data { or_request: true },
-            Self::Poll(_) => StartForm::Data { or_request: false },
+            Self::Event(_) => StartForm::Data { or_request: EngineEventName::of(self).is_none() },
+            Self::Poll(_) | Self::Own(_) => StartForm::Data { or_request: false },
             Self::Manual => StartForm::Inputs,
         }
+    }
+
+    /// Returns the payload of a start with these data: by hand, or by a test.
+    #[must_use]
+    pub fn data_payload(&self, data: Value, now: Timestamp) -> Payload {
+        let emitted = |event: &str, data| {
+            let event = event.to_owned();
+            Payload::Emitted(EmittedEvent { event, id: format!("{now}"), sent_at: now, by: None, data })
+        };
+        match (self.own_event(), EngineEventName::of(self)) {
+            (Some(own), _) => emitted(&own.name.name, data),
+            (None, Some(event)) => emitted(event.as_str(), event.complete(data, now)),
+            (None, None) => Payload::Poll { data, polled_at: now },
+        }
+    }
+
+    /// Returns the own event that starts executions; `None` for other triggers.
+    #[must_use]
+    pub fn own_event(&self) -> Option<&OwnEventTrigger> {
+        if let Self::Own(own) = self { Some(own) } else { None }
     }
 
     /// Returns true if a caller gets a response from the trigger.
@@ -170,6 +197,22 @@ pub struct EventTrigger {
     pub start: Option<(PollStart, Span)>,
     /// The delivery of several events, and its span; `None` for the default.
     pub deliver: Option<(Delivery, Span)>,
+}
+
+/// A trigger on an own event: one that `events.emit` or the API sends.
+#[derive(Clone, Debug)]
+pub struct OwnEventTrigger {
+    /// The name of the event.
+    pub name: SpannedName,
+    /// The declared data, in the order of the file; empty if the trigger takes any data.
+    pub data: Vec<InputSpec>,
+    /// The span of the key `data`; `None` without the key.
+    pub data_span: Option<Span>,
+}
+
+impl OwnEventTrigger {
+    /// The maximum number of triggers in force for one name.
+    pub const MAX_PER_NAME: usize = 100;
 }
 
 /// A trigger on new data in the results of any action.

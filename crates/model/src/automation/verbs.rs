@@ -159,7 +159,9 @@ impl WaitStep {
 pub struct WaitForStep {
     /// The event, approval, end of an execution, or instant that the step waits for.
     pub on: WaitOn,
-    /// The handling of a timeout.
+    /// The instant at which the wait ends, in place of a timeout: RFC 3339 text, or seconds since 1970.
+    pub until: Option<Expression>,
+    /// The handling of a timeout, and of the instant `until`.
     pub on_timeout: OnTimeout,
 }
 
@@ -172,6 +174,9 @@ pub enum WaitOn {
         name: Template,
         /// The condition on events of that name, which may also read `event.name` and `event.data`; `None` accepts any.
         condition: Option<Expression>,
+        /// The time before the acceptance of the execution from which events count, at most [`WaitForStep::MAX_SINCE`]; `None` if
+        /// they count from the acceptance.
+        since: Option<Duration>,
     },
     /// A person's answer.
     Approval(Approval),
@@ -186,6 +191,8 @@ pub struct Approval {
     pub options: Vec<String>,
     /// The fields of the form.
     pub form: Vec<InputSpec>,
+    /// True if a field of the form is declared by its type alone.
+    pub short_form: bool,
 }
 
 /// The handling of a `waitFor` timeout.
@@ -199,6 +206,18 @@ pub enum OnTimeout {
 }
 
 impl WaitForStep {
+    /// Returns the time before the acceptance of the execution from which events count.
+    #[must_use]
+    pub fn since(&self) -> Duration {
+        match &self.on {
+            WaitOn::Event { since, .. } => since.unwrap_or_default(),
+            WaitOn::Approval(_) => Duration::ZERO,
+        }
+    }
+
+    /// The longest `since`: events are kept for so long.
+    pub const MAX_SINCE: Duration = Duration::from_secs(7 * 86_400);
+
     /// Returns the condition on events; `None` if the step accepts every event of the name, or waits for an approval.
     #[must_use]
     pub fn condition(&self) -> Option<&Expression> {

@@ -431,6 +431,26 @@ pub enum Origin {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         trace: Option<String>,
     },
+    /// An own event.
+    Emitted {
+        /// The name of the event.
+        event: String,
+        /// The id of the event.
+        id: String,
+        /// The execution that sent it; absent for an event of the API.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<String>)]
+        sender: Option<ExecutionId>,
+        /// The step that sent it, with its iteration indices; absent for an event of the API.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step: Option<String>,
+        /// True if the sender is a test.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        test: bool,
+        /// The trace id of the sender's chain of executions, with the depth of this execution.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        trace: Option<String>,
+    },
     /// A replay of an earlier execution, started by a person, the command line or the API.
     Replay {
         /// The replayed execution.
@@ -462,7 +482,10 @@ impl Origin {
     #[must_use]
     pub fn is_test(&self) -> bool {
         match self {
-            Self::Test | Self::Call { test: true, .. } | Self::Replay { test: true, .. } => true,
+            Self::Test
+            | Self::Call { test: true, .. }
+            | Self::Emitted { test: true, .. }
+            | Self::Replay { test: true, .. } => true,
             Self::Imported { original, .. } => original.is_test(),
             _ => false,
         }
@@ -477,6 +500,12 @@ impl Origin {
             Self::Imported { original, .. } => original.kept_events(),
             _ => 0,
         }
+    }
+
+    /// Returns the name of the own event, or the event of the engine, that started it.
+    #[must_use]
+    pub fn emitted_event(&self) -> Option<&str> {
+        if let Self::Emitted { event, .. } = self { Some(event) } else { None }
     }
 
     /// Returns the execution that this one replays.
@@ -499,6 +528,7 @@ impl Origin {
             Self::Event => "event",
             Self::Manual => "manual",
             Self::Call { .. } => "call",
+            Self::Emitted { .. } => "emitted",
             Self::Replay { .. } => "replay",
             Self::Imported { .. } => "imported",
         }

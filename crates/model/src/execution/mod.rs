@@ -3,6 +3,7 @@
 mod event;
 mod history;
 mod id;
+mod outbox;
 mod outcome;
 
 pub use crate::{LogLevel, LogLine};
@@ -12,4 +13,5 @@ pub use history::{
     WaitEnd, split_key,
 };
 pub use id::ExecutionId;
+pub use outbox::OutboxEvent;
 pub use outcome::{Jump, Outcome, Status, StepOutcome};

@@ -77,6 +77,8 @@ pub struct Case {
     pub doubles: Vec<Stub>,
     /// The stimuli while it runs, in the order of the file.
     pub stimuli: Vec<Stimulus>,
+    /// The automations that events start which the test's executions send. Any other is not started.
+    pub receivers: Vec<SpannedName>,
     /// The recording that answers HTTP requests.
     pub cassette: Option<SpannedName>,
     /// The expectations.

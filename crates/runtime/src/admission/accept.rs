@@ -11,7 +11,7 @@ use model::action::ActionError;
 use model::automation::{Automation, Trigger, TriggerId};
 use model::execution::{Event, ExecutionId, Origin};
 use model::payload::Payload;
-use store::{Accept, AcceptOutcome, Capacity, InitialEvents, NewExecution, News, PollWrite};
+use store::{Accept, AcceptOutcome, Capacity, InitialEvents, NewExecution};
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument as _;
 use value::Value;
@@ -43,9 +43,32 @@ const CODE_GRACE: Duration = Duration::from_millis(50);
 const MEMORY_GRACE: Duration = Duration::from_secs(10);
 
 /// The events that are stored with the start of an execution.
-fn initial_events(at: Timestamp, mut kept: Vec<Event>, fails: Option<ActionError>) -> InitialEvents {
+pub(super) fn initial_events(
+    at: Timestamp,
+    mut kept: Vec<Event>,
+    fails: Option<ActionError>,
+) -> InitialEvents {
     kept.extend(fails.map(|error| Event::Failing { at, error }));
     InitialEvents { events: kept, ..InitialEvents::default() }
+}
+
+/// The first event of an execution.
+pub(super) fn started(
+    at: Timestamp,
+    automation: &Automation,
+    origin: &Origin,
+    payload: Arc<Payload>,
+    by: &StartedBy,
+) -> Event {
+    Event::Started {
+        at,
+        automation: automation.id.clone(),
+        definition: automation.definition,
+        origin: origin.clone(),
+        payload,
+        trigger: by.trigger.clone(),
+        inputs: by.inputs.clone(),
+    }
 }
 
 /// An execution that is being accepted.
@@ -93,21 +116,23 @@ impl Admission {
         let (now, wall_offset) = (self.context.clock.now(), self.context.clock.wall_offset());
         let id = options.id.unwrap_or_else(|| self.ids.next(now));
         let Start { mut payload, origin, by } = start;
-        let AcceptOptions { key, dedup_records, watermark, at_once, mut results, fails, kept, slot, .. } =
-            options;
+        let AcceptOptions {
+            key,
+            dedup_records,
+            watermark,
+            emits,
+            at_once,
+            mut results,
+            fails,
+            kept,
+            slot,
+            ..
+        } = options;
         let has_slot = permit.is_some() || slot == Slot::Shared;
         let has_events = fails.is_some() || !kept.is_empty();
         self.mask_credentials(&deployment.automation, &by.trigger, &mut payload, results.as_mut());
         let payload = Arc::new(payload);
-        let started = Event::Started {
-            at: now,
-            automation: deployment.automation.id.clone(),
-            definition: deployment.automation.definition,
-            origin: origin.clone(),
-            payload: payload.clone(),
-            trigger: by.trigger.clone(),
-            inputs: by.inputs.clone(),
-        };
+        let started = started(now, &deployment.automation, &origin, payload.clone(), &by);
         let gated = is_gated(&deployment.automation, &origin, &by.trigger);
         let mut admit =
             Admit::decide(self.facts(&deployment.automation, (&origin, &by.trigger), has_slot, has_events));
@@ -128,17 +153,9 @@ impl Admission {
             initial: initial_events(now, kept, fails),
             gated,
         };
-        let accept = Accept { executions: vec![new], watermark, ..Accept::default() };
-        let new_run = NewRun {
-            id,
-            accepted_at: (now, wall_offset),
-            origin,
-            by,
-            payload,
-            results,
-            trigger_memory,
-            memory,
-        };
+        let accept = Accept { executions: vec![new], watermark, emits, ..Accept::default() };
+        let accepted_at = (now, wall_offset);
+        let new_run = NewRun { id, accepted_at, origin, by, payload, results, trigger_memory, memory };
         let (admission, deployment, tracker) = (self.clone(), deployment.clone(), &self.context.tracker);
         // The caller may stop waiting during the commit; an execution that is committed runs.
         if admit == Admit::RunFirst {
@@ -167,10 +184,7 @@ impl Admission {
         }
         self.context.metrics.count_accepted(&new_run.origin);
         if accepted == Some(AcceptOutcome::Elsewhere) {
-            // It is accepted, whether the hint can be sent or not.
-            if let Ok(Some(owner)) = self.context.store.owner(id).await {
-                self.context.store.tell(Some(owner), News::Handed);
-            }
+            self.hand_over(id).await;
             return Ok(Acceptance { id, accepted: AcceptOutcome::New, progress: None });
         }
         let key = deployment.automation.trigger_key(&new_run.by.trigger);
@@ -184,7 +198,7 @@ impl Admission {
             // The shard may have moved during the write.
             self.enqueue_at_arrival(deployment, id, new_run.origin, wall_offset, trigger_memory);
         } else {
-            self.enqueue([(id, &new_run.origin)], gated, wall_offset, trigger_memory);
+            self.enqueue(id, &new_run.origin, gated, wall_offset, trigger_memory);
         }
         Ok(Acceptance { id, accepted: AcceptOutcome::New, progress: None })
     }
@@ -207,7 +221,7 @@ impl Admission {
     }
 
     /// Masks the credentials in the payload of a start, before anything of it is stored or read.
-    fn mask_credentials(
+    pub(super) fn mask_credentials(
         &self,
         automation: &Automation,
         trigger: &TriggerId,
@@ -221,7 +235,7 @@ impl Admission {
 
     /// Appends a gated execution to the backlog once this node has read the other ones of its shard, which it has just got. One
     /// of them may have the permit that this one needs.
-    fn enqueue_at_arrival(
+    pub(super) fn enqueue_at_arrival(
         self: &Arc<Self>,
         deployment: Arc<Deployment>,
         id: ExecutionId,
@@ -233,7 +247,7 @@ impl Admission {
         self.context.tracker.spawn(async move {
             let arrival = admission.shards.arrival(&deployment.automation.id);
             if admission.context.closing.run_until_cancelled(arrival).await.is_some() {
-                admission.enqueue([(id, &origin)], true, wall_offset, memory);
+                admission.enqueue(id, &origin, true, wall_offset, memory);
             }
         });
     }
@@ -304,7 +318,7 @@ impl Admission {
     }
 
     /// Commits executions and their definition.
-    async fn accept_durably(
+    pub(super) async fn accept_durably(
         &self,
         deployment: &Deployment,
         accept: Accept,
@@ -321,73 +335,24 @@ impl Admission {
         result.inspect_err(|error| self.context.lost(error))
     }
 
-    /// Commits the result of a poll together with the executions that it starts, each with its initial error, and runs them.
-    pub async fn accept_polled(
-        self: &Arc<Self>,
-        deployment: &Arc<Deployment>,
-        starts: Vec<(Start, Option<ActionError>)>,
-        poll: PollWrite,
-    ) -> Result<(), Error> {
-        if !self.context.accepting() {
-            return Err(Error::Closing);
-        }
-        // As in `accept`, executions that are committed run.
-        spawn_on_drop(&self.context.tracker, self.clone().accept_all(deployment.clone(), starts, poll)).await
-    }
-
-    async fn accept_all(
-        self: Arc<Self>,
-        deployment: Arc<Deployment>,
-        starts: Vec<(Start, Option<ActionError>)>,
-        poll: PollWrite,
-    ) -> Result<(), Error> {
-        if !starts.is_empty() && self.queued() + starts.len() > self.context.settings.limits.queue {
-            self.context.rejections.count(Some(&deployment.automation.id), "busy");
-            return Err(Error::busy());
-        }
-        let (automation, now, wall_offset) =
-            (&deployment.automation, self.context.clock.now(), self.context.clock.wall_offset());
-        let trigger = starts.first().map(|(start, _)| start.by.trigger.clone()).unwrap_or_default();
-        let origins: Vec<Origin> = starts.iter().map(|(start, _)| start.origin.clone()).collect();
-        let new = |(mut start, fails): (Start, Option<ActionError>)| {
-            self.mask_credentials(automation, &start.by.trigger, &mut start.payload, None);
-            let started = Event::Started {
-                at: now,
-                automation: automation.id.clone(),
-                definition: automation.definition,
-                origin: start.origin.clone(),
-                payload: start.payload.into(),
-                trigger: start.by.trigger.clone(),
-                inputs: start.by.inputs,
-            };
-            NewExecution {
-                id: self.ids.next(now),
-                started,
-                key: None,
-                dedup: Vec::new(),
-                starts_running: false,
-                initial: initial_events(now, Vec::new(), fails),
-                gated: is_gated(automation, &start.origin, &start.by.trigger),
-            }
-        };
-        let executions: Vec<NewExecution> = starts.into_iter().map(new).collect();
-        let ids: Vec<ExecutionId> = executions.iter().map(|new| new.id).collect();
-        let accept = Accept { executions, poll: Some(poll), ..Accept::default() };
-        let accepted = self.accept_durably(&deployment, accept).await?;
-        origins.iter().for_each(|origin| self.context.metrics.count_accepted(origin));
-        let accepted = ids.into_iter().zip(&origins).zip(accepted);
-        let here = accepted.filter(|(_, outcome)| *outcome == AcceptOutcome::New).map(|(new, _)| new);
-        // The executions of a poll are gated all or not at all.
-        let gated = origins.first().is_some_and(|origin| is_gated(automation, origin, &trigger));
-        self.enqueue(here, gated, wall_offset, 0);
-        Ok(())
-    }
-
-    /// Appends accepted executions, with their origins, to the backlog. Each needs so much `memory` for the data of its trigger, if
-    /// they are large.
-    fn enqueue<'a>(
+    /// Appends an accepted execution to the backlog, and wakes those who take from there.
+    fn enqueue(
         &self,
-        accepted: impl IntoIterator<Item = (ExecutionId, &'a Origin)>,
+        id: ExecutionId,
+        origin: &Origin,
+        gated: bool,
+        wall_offset: SignedDuration,
+        memory: usize,
+    ) {
+        self.add_to_backlog(id, origin, gated, wall_offset, memory);
+        self.wake_backlog();
+    }
+
+    /// Appends an accepted execution to the backlog. It needs so much `memory` for the data of its trigger, if they are large.
+    pub(super) fn add_to_backlog(
+        &self,
+        id: ExecutionId,
+        origin: &Origin,
         gated: bool,
         wall_offset: SignedDuration,
         memory: usize,
@@ -397,11 +362,10 @@ impl Admission {
             is_small: memory == 0,
             ..Queued::new(wall_offset, self.context.clock.monotonic_now())
         };
-        let mut table = self.table();
-        for (id, origin) in accepted {
-            table.enqueue(id, queued.clone().movable(origin, gated || memory > 0));
-        }
-        drop(table);
+        self.table().enqueue(id, queued.movable(origin, gated || memory > 0));
+    }
+
+    pub(super) fn wake_backlog(&self) {
         self.wake_dispatchers();
         self.joined.notify_one();
     }

@@ -42,7 +42,7 @@ impl Admission {
             };
             let kept = key.is_some() || retained.is_some();
             let delivered = admission.deliver_to_waiting(&Delivery { signal, key }).await?;
-            Ok(SentEvent { delivered, kept })
+            Ok(SentEvent { delivered, kept, ..SentEvent::default() })
         })
         .await
     }

@@ -4,6 +4,7 @@ mod accept;
 mod admit;
 mod adopt;
 mod backlog;
+mod batch;
 mod concurrency;
 mod event_delivery;
 mod handover;
@@ -26,6 +27,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 
 pub(crate) use adopt::Handed;
 use backlog::Lane;
+pub use batch::NewStart;
 pub use signal::Answer;
 use table::{Cancel, ExecutionTable};
 

@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use catalog::Deployment;
+use jiff::Timestamp;
 use model::execution::{Event, ExecutionId, Outcome, Signal};
+use store::Accept;
 use value::Value;
 
 use super::Admission;
 use crate::api::{AcceptOptions, Acceptance, QueueStatus, SentEvent, Start};
+use crate::detached::spawn_on_drop;
 use crate::error::Error;
 use crate::run::Starter;
 
@@ -75,18 +78,76 @@ impl Admission {
         Ok(QueueStatus { pauses: self.pending(id).await?, ..queue_status })
     }
 
-    /// Takes an event to every execution that waits for it.
+    /// Creates the place of an event of the engine in the order of delivery to triggers.
+    #[must_use]
+    pub fn next_event_place(&self) -> ExecutionId {
+        self.events.next_place(None)
+    }
+
+    /// Returns the time of an event with this name that is kept and came after `after`: the last of the oldest ones. `None` if none
+    /// came. Events are kept for 7 days if an automation in force waits for them, or a trigger watches them.
     ///
     /// # Errors
     /// The store failed.
+    pub async fn kept_event_after(
+        &self,
+        name: &str,
+        after: Timestamp,
+    ) -> Result<Option<Timestamp>, store::Error> {
+        let first = ExecutionId::new(after, [0; 10]).to_string();
+        let (_, last) = self.events.page(name, &first, self.context.clock.now()).await?;
+        Ok(last.and_then(|key| key.parse::<ExecutionId>().ok()?.created_at()))
+    }
+
+    /// Makes the places of later events greater than that of an event of an earlier process.
+    pub fn continue_events_after(&self, last: ExecutionId) {
+        self.events.continue_after(last);
+    }
+
+    /// Sends an event with a new id, as [`Self::emit_as`].
+    ///
+    /// # Errors
+    /// See [`Self::emit_as`].
     pub async fn emit(
         self: &Arc<Self>,
         name: &str,
         data: Value,
         by: Option<String>,
     ) -> Result<SentEvent, Error> {
-        let id = uuid::Uuid::new_v4().to_string();
-        self.deliver_event(Signal { id, name: name.to_owned(), data, by }, None, false).await
+        self.emit_as(None, name, data, by).await
+    }
+
+    /// Takes an event to every execution that waits for it, and stores it for the triggers that it starts. Events with the same `id`
+    /// start a trigger once; `None` for a new id.
+    ///
+    /// # Errors
+    /// The event cannot start what it is to start, or the store failed.
+    pub async fn emit_as(
+        self: &Arc<Self>,
+        id: Option<String>,
+        name: &str,
+        data: Value,
+        by: Option<String>,
+    ) -> Result<SentEvent, Error> {
+        let id = id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
+        let signal = Signal { id: id.clone(), name: name.to_owned(), data, by };
+        let starts = self.context.starts_of(&signal, None).map_err(|error| {
+            if self.context.outbox_is_full() { Error::busy() } else { Error::Input(error.into_message()) }
+        })?;
+        let sent = self.deliver_event(signal, None, false).await?;
+        if let Some(row) = starts.row {
+            let emits = vec![row.at(self.events.next_place(None))];
+            let accept = Accept { emits, ..Accept::default() };
+            let (context, name) = (self.context.clone(), name.to_owned());
+            // An event that is stored is delivered, even if the caller has gone.
+            let storing = async move {
+                context.store.accept(&accept).await.inspect_err(|error| context.lost(error))?;
+                context.outbox.committed([name.as_str()]);
+                Ok::<_, Error>(())
+            };
+            spawn_on_drop(&self.context.tracker, storing).await?;
+        }
+        Ok(SentEvent { id, starts: starts.triggers, ..sent })
     }
 }
 

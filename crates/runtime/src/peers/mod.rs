@@ -137,6 +137,7 @@ impl Peers {
             News::Deployed => self.generations.notify_one(),
             News::Listening => self.listening.notify_waiters(),
             News::Addresses => self.addresses.notify_one(),
+            News::Emitted { name } => self.context.outbox.wake(name),
             News::Secrets => {
                 self.context.reread_secrets().await?;
                 self.report_details_now().await;

@@ -42,6 +42,12 @@ impl Shards {
         self.state().own.contains(Shard::of(automation))
     }
 
+    /// Returns true if this node has a shard.
+    #[must_use]
+    pub fn has_shard(&self, shard: Shard) -> bool {
+        self.state().own.contains(shard)
+    }
+
     /// Returns the number of shards of this node.
     #[must_use]
     pub fn count(&self) -> usize {
@@ -65,7 +71,12 @@ impl Shards {
     /// node has it.
     #[must_use]
     pub fn hold(self: &Arc<Self>, automation: &AutomationId) -> Option<ShardHold> {
-        let shard = Shard::of(automation);
+        self.hold_shard(Shard::of(automation))
+    }
+
+    /// Keeps a shard on this node while events of it are delivered. `None` if another node has it.
+    #[must_use]
+    pub fn hold_shard(self: &Arc<Self>, shard: Shard) -> Option<ShardHold> {
         let mut state = self.state();
         if !state.own.contains(shard) {
             return None;

@@ -38,6 +38,17 @@ impl Run {
         effect_of(&self.context.catalog.load(), call)
     }
 
+    /// Returns the connection with this name, ready for a call.
+    async fn connect(
+        &self,
+        catalog: &Catalog,
+        name: Option<&str>,
+    ) -> Result<Option<ResolvedConnection>, Exit> {
+        let Some(name) = name else { return Ok(None) };
+        self.journal.mark_secrets_read();
+        self.connections.connect(catalog, name).await.map(Some).map_err(failed)
+    }
+
     pub(super) async fn action(
         &self,
         step: &Step,
@@ -60,14 +71,8 @@ impl Run {
         let double = self.double(step, (key, &idempotency_key), (called, named), &inputs);
         let takes_time = effect || double.is_some();
         let is_double = double.is_some();
-        let connection = match named {
-            // A stub needs no credentials, and a test may have none.
-            Some(name) if double.is_none() => {
-                self.journal.mark_secrets_read();
-                Some(self.connections.connect(&catalog, name).await.map_err(failed)?)
-            }
-            _ => None,
-        };
+        // A stub needs no credentials, and a test may have none.
+        let connection = self.connect(&catalog, named.filter(|_| double.is_none())).await?;
         let native = catalog::find_native(&call.action.name).filter(|_| double.is_none());
         let mut started_at = None;
         if effect {
@@ -211,7 +216,7 @@ impl Run {
     }
 
     /// Returns the chain that this execution belongs to.
-    pub(super) fn chain_of_run(&self) -> Trace {
+    pub(crate) fn chain_of_run(&self) -> Trace {
         crate::loop_guard::trace_for(self.journal.id(), &self.payload, &self.origin)
     }
 

@@ -15,6 +15,7 @@ mod code_pipeline;
 mod determinism;
 mod evaluate;
 mod exit;
+mod failure;
 mod journal;
 mod loops;
 mod pause;
@@ -364,6 +365,7 @@ impl Run {
         self.abandon(|_| true);
         let at = self.context.clock.now();
         let outcome = self.journal.redact_outcome(outcome);
+        self.journal.send_with_end(self.failure_rows(&outcome).await);
         self.journal.finish(Event::Finished { at, outcome: outcome.clone() });
         self.journal.commit().await?;
         if !self.origin.is_test() {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use expression::Expression;
 use model::LogLevel;
 use model::action::{ActionError, ErrorKind};
 use model::automation::{OnTimeout, Step, WaitForStep, WaitOn, WaitStep};
@@ -194,6 +195,7 @@ impl Run {
         if begins || self.journal.is_resumed() {
             self.load_earlier_events(wait, key, scope, frame).await?;
         }
+        let due = self.journal.pause_due(key);
         loop {
             while let Some(signal) = self.journal.next_signal(key) {
                 if self.matches_condition(wait, &signal, scope, frame).await? {
@@ -201,7 +203,6 @@ impl Run {
                     return Ok(signal.data);
                 }
             }
-            let due = self.journal.pause_due(key);
             if due.is_some_and(|due| self.time_left(due).is_zero()) {
                 break;
             }
@@ -211,12 +212,18 @@ impl Run {
         match wait.on_timeout {
             OnTimeout::Continue => Ok(Value::Null),
             OnTimeout::Fail => {
-                let limit = text::units::format_duration(frame.timeout(step).unwrap_or_default());
                 let what = match &wait.on {
                     WaitOn::Event { .. } => "no event came",
                     WaitOn::Approval(_) => "nobody answered",
                 };
-                Err(failed(ActionError::new(ErrorKind::Timeout, format!("{what} within {limit}"))))
+                let limit = match due {
+                    Some(Due::At(at)) => format!("until {at}"),
+                    _ => {
+                        let timeout = frame.timeout(step).unwrap_or_default();
+                        format!("within {}", text::units::format_duration(timeout))
+                    }
+                };
+                Err(failed(ActionError::new(ErrorKind::Timeout, format!("{what} {limit}"))))
             }
         }
     }
@@ -253,7 +260,7 @@ impl Run {
         frame: &Frame,
     ) -> Result<(), Exit> {
         let passed = self.journal.passed_events(key);
-        let mut after = passed.unwrap_or_else(|| first_event_key(self.journal.id()));
+        let mut after = passed.unwrap_or_else(|| first_event_key(self.journal.id(), wait.since()));
         let own = format!("{}.", self.journal.id());
         let condition = wait.condition();
         let known_result = condition.is_none_or(|condition| !condition.is_nondeterministic());
@@ -327,8 +334,13 @@ impl Run {
                 options: approval.options.clone(),
             },
         };
-        let timeout = frame.timeout(step);
-        let due = timeout.map(|timeout| Due::After(self.context.clock.monotonic_now().after(timeout)));
+        let due = match &wait.until {
+            Some(until) => Some(self.instant(until, scope, "waitFor.until", frame).await?),
+            None => {
+                let now = self.context.clock.monotonic_now();
+                frame.timeout(step).map(|timeout| Due::After(now.after(timeout)))
+            }
+        };
         self.pause_begins(key, on, due, frame)?;
         self.journal.set_event_filter(key, self.event_filter(wait, scope));
         // Senders find the wait only after this commit; other waits can be committed later.
@@ -446,16 +458,26 @@ impl Run {
                 }
                 after(length)
             }
-            WaitStep::Until(expression) => {
-                let value = self.evaluate_expression(expression, scope, "until", frame).await?;
-                Instant::from_value(&value).map(|at| Due::At(at.to_timestamp())).ok_or_else(|| {
-                    let found = value.to_text();
-                    wrong(format!(
-                        "until: `{found}` is not an instant; write RFC 3339 text such as `parseDate` returns, or seconds since 1970"
-                    ))
-                })
-            }
+            WaitStep::Until(expression) => self.instant(expression, scope, "until", frame).await,
         }
+    }
+
+    /// Evaluates the instant at which a pause ends.
+    async fn instant(
+        &self,
+        expression: &Expression,
+        scope: &Scope,
+        place: &str,
+        frame: &Frame,
+    ) -> Result<Due, Exit> {
+        let value = self.evaluate_expression(expression, scope, place, frame).await?;
+        Instant::from_value(&value).map(|at| Due::At(at.to_timestamp())).ok_or_else(|| {
+            let found = value.to_text();
+            let message = format!(
+                "{place}: `{found}` is not an instant; write RFC 3339 text such as `parseDate` returns, or seconds since 1970"
+            );
+            failed(ActionError::new(ErrorKind::Input, message))
+        })
     }
 
     /// Returns true if the signal satisfies the step's condition.
@@ -474,7 +496,7 @@ impl Run {
 }
 
 /// True if a condition on an event has the same result in each iteration of the loops around its step.
-fn is_same_in_each_turn(condition: &expression::Expression) -> bool {
+fn is_same_in_each_turn(condition: &Expression) -> bool {
     const FIXED: [&str; 5] = ["event", "trigger", "inputs", "configVars", "automation"];
     condition
         .references()

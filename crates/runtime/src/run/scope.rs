@@ -354,6 +354,7 @@ impl ExecutionFacts {
             ("id", Value::from(self.id.to_string())),
             ("startedAt", Value::from(self.started_at.to_string())),
             ("attempt", Value::from(self.attempt)),
+            ("url", Value::from(context.page_url(&format!("/executions/{}", self.id)))),
         ]);
         if plan.reads_resume_url() {
             let url = if self.is_derived { MASK.to_owned() } else { context.resume_url(self.id) };

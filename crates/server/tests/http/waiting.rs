@@ -140,12 +140,14 @@ async fn an_event_is_delivered_to_every_waiting_execution() {
     }
     let emit = async |body: Value| daemon.client().post::<Value>("/api/v1/events", &body).await;
     assert_eq!(
-        emit(json!({"name": "paid-1", "data": 9})).await.unwrap(),
-        json!({"delivered": 2, "kept": true})
+        emit(json!({"name": "paid-1", "data": 9, "id": "nine"})).await.unwrap(),
+        json!({"delivered": 2, "kept": true, "id": "nine", "starts": []})
     );
-    assert_eq!(emit(json!({"name": "paid-3"})).await.unwrap(), json!({"delivered": 0, "kept": true}));
+    let none = emit(json!({"name": "paid-3"})).await.unwrap();
+    assert_eq!((&none["delivered"], &none["kept"]), (&json!(0), &json!(true)));
     for (name, code) in [("", "bad_event"), (&*"x".repeat(201), "bad_event")] {
         assert_eq!(refused(emit(json!({"name": name})).await), (422, code.to_owned()));
+        assert_eq!(refused(emit(json!({"name": "paid-1", "id": name})).await), (422, code.to_owned()));
     }
     assert_eq!(refused(emit(json!({"data": 1})).await), (422, "bad_body".to_owned()));
     for id in &ids[..2] {

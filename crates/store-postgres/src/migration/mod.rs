@@ -42,6 +42,7 @@ const TABLES: &[Table] = &[
     Table::moved("poll_keys", &[Kind::PollKeys]),
     Table::moved("poll_log", &[Kind::PollLog]),
     Table::moved("subscriptions", &[Kind::Subscriptions]),
+    Table::moved("outbox", &[Kind::Outbox]),
     Table::not_moved("meta", "its secret is a record; the rest is of this database"),
     Table::not_moved("automations", "numbers of Automations, which each database gives anew"),
     Table::not_moved("definition_days", "derived from the executions"),

@@ -121,9 +121,9 @@ async fn a_level_is_refused_while_a_daemon_of_an_earlier_release_beats_and_raise
     for _ in 0..2 {
         newer.raise_level(Level::SECOND).await.expect("it has gone");
     }
-    assert_eq!(run(&server, &space, oldest), "2");
+    assert_eq!(run(&server, &space, oldest), "3");
     open(&space, &folder()).close().await.expect("this release still starts");
-    assert_eq!(run(&server, &space, oldest), "2");
+    assert_eq!(run(&server, &space, oldest), "3");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -100,6 +100,10 @@ fn one(connection: &Connection, record: &Record) -> rusqlite::Result<()> {
             "INSERT INTO subscriptions (id, automation, body) VALUES (?1, ?2, ?3)",
             params![id, automation, body],
         ),
+        Record::Outbox { id, name, body, at_ns } => run(
+            "INSERT INTO outbox (id, name, body, at_ns) VALUES (?1, ?2, ?3, ?4)",
+            params![id, name, body, at_ns],
+        ),
         Record::Blob(_) | Record::Execution(_) => Ok(()),
     }
 }

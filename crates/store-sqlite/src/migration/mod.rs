@@ -49,6 +49,7 @@ const TABLES: &[Table] = &[
     Table::moved("poll_keys", &[Kind::PollKeys]),
     Table::moved("poll_log", &[Kind::PollLog]),
     Table::moved("subscriptions", &[Kind::Subscriptions]),
+    Table::moved("outbox", &[Kind::Outbox]),
     Table::not_moved("meta", "its secret and its version of the state are records; the rest is of this file"),
     Table::not_moved("remains", "rows of executions that are deleted"),
     Table::not_moved("refinery_schema_history", "the version of the tables"),

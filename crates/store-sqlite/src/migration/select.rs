@@ -89,6 +89,9 @@ fn query(kind: Kind) -> &'static str {
         Kind::Subscriptions => {
             "SELECT id, automation, body FROM subscriptions WHERE id > ?1 AND ?2 IS NOT NULL ORDER BY id LIMIT ?3"
         }
+        Kind::Outbox => {
+            "SELECT id, name, body, at_ns FROM outbox WHERE id > ?1 AND ?2 IS NOT NULL ORDER BY id LIMIT ?3"
+        }
         // They have functions of their own, or are parts of executions.
         _ => "SELECT 1 WHERE ?1 = ?2 AND ?3 < 0",
     }
@@ -96,7 +99,7 @@ fn query(kind: Kind) -> &'static str {
 
 fn rows(connection: &Connection, kind: Kind, after: &Place) -> Result<Page> {
     let first: Box<dyn ToSql> = match kind {
-        Kind::Definitions | Kind::Blobs => Box::new(after.bytes(0)),
+        Kind::Definitions | Kind::Blobs | Kind::Outbox => Box::new(after.bytes(0)),
         Kind::PollLog => Box::new(after.number(0, 0)),
         _ => Box::new(after.part(0).to_owned()),
     };
@@ -170,6 +173,11 @@ fn record(kind: Kind, row: &Row<'_>) -> Result<(Record, Place)> {
         Kind::PollLog => {
             let place = Place::one(row.get::<_, i64>(2)?.to_string());
             (Record::PollEntry { automation: text(0)?, body: text(1)? }, place)
+        }
+        Kind::Outbox => {
+            let id: Id = row.get(0)?;
+            let (name, body, at_ns) = (text(1)?, text(2)?, row.get(3)?);
+            (Record::Outbox { id, name, body, at_ns }, Place::one(hex(&id)))
         }
         _ => {
             let id = text(0)?;

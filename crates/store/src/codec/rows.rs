@@ -17,8 +17,8 @@ use super::start::StartEncoder;
 use super::text_room::TextRoom;
 use crate::Error;
 use crate::types::{
-    Append, AwaitedEvent, DedupRecord, InitialEvents, NewExecution, PollWrite, SnapshotChange, StateWrite,
-    Wait,
+    Append, AwaitedEvent, DedupRecord, InitialEvents, NewExecution, OutboxRow, PollWrite, SnapshotChange,
+    StateWrite, Wait,
 };
 
 /// The number of characters of an error in a list.
@@ -47,6 +47,7 @@ pub struct NewExecutionRow<P> {
     pub lines: Option<(u32, String)>,
     pub key: Option<String>,
     pub dedup: Vec<DedupRecord>,
+    pub emits: Vec<OutboxRow>,
 }
 
 /// The encoded form of a poll write.
@@ -85,6 +86,7 @@ pub struct AppendRow<P> {
     pub waits: Option<Vec<Wait>>,
     pub state: Vec<StateChange>,
     pub snapshot: SnapshotChange,
+    pub emits: Vec<OutboxRow>,
 }
 
 /// The encoded form of a state write.
@@ -100,7 +102,8 @@ pub struct StateChange {
 impl<P> NewExecutionRow<P> {
     /// Encodes an execution. A request body of `large` bytes or more stays in the text, from which it is externalized.
     pub fn new(new: &NewExecution, large: usize, room: &mut TextRoom) -> Result<Self, Error> {
-        let InitialEvents { events, logs } = &new.initial;
+        let InitialEvents { events, logs, emits } = &new.initial;
+        OutboxRow::check(emits)?;
         let count =
             u32::try_from(events.len()).ok().and_then(|count| count.checked_add(1)).ok_or_else(too_many)?;
         let status = new.status();
@@ -137,6 +140,7 @@ impl<P> NewExecutionRow<P> {
             lines,
             key: new.key.clone(),
             dedup: new.dedup.clone(),
+            emits: emits.clone(),
         })
     }
 }
@@ -150,6 +154,7 @@ impl<P> NewExecutionRow<P> {
             + lines
             + self.key.as_ref().map_or(0, String::len)
             + 96 * self.dedup.len()
+            + OutboxRow::bytes(&self.emits)
     }
 }
 
@@ -170,6 +175,7 @@ impl<P> AppendRow<P> {
         let waits = append.waits.clone().filter(|_| !append.status.is_terminal());
         waits.as_deref().map_or(Ok(()), check_waits)?;
         append.snapshot.check(append.first)?;
+        OutboxRow::check(&append.emits)?;
         Ok(Self {
             execution: append.execution,
             first: append.first,
@@ -184,6 +190,7 @@ impl<P> AppendRow<P> {
             waits,
             state: state_changes(&append.state)?,
             snapshot: append.snapshot.clone(),
+            emits: append.emits.clone(),
         })
     }
 
@@ -194,6 +201,7 @@ impl<P> AppendRow<P> {
             + self.waits.iter().flatten().map(wait_bytes).sum::<usize>()
             + state_bytes(&self.state)
             + self.snapshot.bytes()
+            + OutboxRow::bytes(&self.emits)
     }
 }
 

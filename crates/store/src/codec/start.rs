@@ -233,6 +233,8 @@ mod tests {
     use proptest::option;
     use proptest::prelude::*;
 
+    use model::EmittedEvent;
+
     use super::super::events::tests::{event, time, value};
     use super::*;
 
@@ -290,6 +292,10 @@ mod tests {
             3 => request(),
             1 => map().prop_map(Payload::manual),
             1 => (time(), value()).prop_map(|(polled_at, data)| Payload::Poll { data, polled_at }),
+            1 => (time(), value(), any::<Option<String>>()).prop_map(|(sent_at, data, by)| {
+                let (event, id) = ("order.paid".to_owned(), "1.send".to_owned());
+                Payload::Emitted(EmittedEvent { event, id, sent_at, by, data })
+            }),
         ]
     }
 

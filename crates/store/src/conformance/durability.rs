@@ -30,7 +30,11 @@ pub(super) async fn accepted_with_what_happened(fixture: &dyn Fixture) {
     store.put_definition(definition.clone()).await.expect("it is put");
     let new = |random, events, lines: u32| crate::NewExecution {
         starts_running: true,
-        initial: InitialEvents { events, logs: (0..lines).map(|number| line(&number.to_string())).collect() },
+        initial: InitialEvents {
+            events,
+            logs: (0..lines).map(|number| line(&number.to_string())).collect(),
+            ..InitialEvents::default()
+        },
         ..sample::new(&definition, 1, random)
     };
     let (running, ended) =

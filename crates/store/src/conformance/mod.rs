@@ -9,6 +9,7 @@ mod definitions;
 mod durability;
 mod files;
 mod lists;
+mod outbox;
 mod polls;
 #[cfg(unix)]
 mod postgres;
@@ -134,6 +135,18 @@ const RULES: &[(&str, Rule)] = &[
     ("the log of polls keeps the latest", |fixture| Box::pin(polls::log_is_bounded(fixture))),
     ("the rows of a trigger move to another key", |fixture| Box::pin(polls::moved_trigger(fixture))),
     ("a subscription is kept until it is deleted", |fixture| Box::pin(polls::subscriptions(fixture))),
+    ("an event is sent exactly if the step that sends it has ended", |fixture| {
+        Box::pin(outbox::with_the_end_of_the_step(fixture))
+    }),
+    ("an event is sent exactly if its execution is accepted", |fixture| {
+        Box::pin(outbox::with_an_acceptance(fixture))
+    }),
+    ("an event that is sent twice is one event", |fixture| Box::pin(outbox::once(fixture))),
+    ("an event stays until its last acceptance", |fixture| Box::pin(outbox::until_delivered(fixture))),
+    ("events are read by name in the order of their ids, in pages", |fixture| {
+        Box::pin(outbox::pages(fixture))
+    }),
+    ("events are limited in number and size", |fixture| Box::pin(outbox::bounded(fixture))),
     ("pages do not shift under inserts", |fixture| Box::pin(lists::stable_pages(fixture))),
     ("every filter lists exactly its matches", |fixture| Box::pin(lists::filters(fixture))),
     ("replays are found by the execution they replay", |fixture| Box::pin(lists::replays(fixture))),

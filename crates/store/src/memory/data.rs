@@ -11,8 +11,9 @@ use super::peers::Cluster;
 use crate::Error;
 use crate::types::{
     Accept, AcceptOutcome, Address, Append, DedupHit, DedupRecord, Definition, DefinitionUse, ExecutionRow,
-    InitialEvents, NewExecution, NodeId, OutcomeFilter, PollEntry, PollState, PollWrite, PruneFilter,
-    PruneRule, ReplayLog, Shard, Snapshot, SnapshotChange, StateEntry, Subscription, Wait, Watermark,
+    InitialEvents, NewExecution, NodeId, OutboxCount, OutboxRow, OutcomeFilter, PollEntry, PollState,
+    PollWrite, PruneFilter, PruneRule, ReplayLog, Shard, Snapshot, SnapshotChange, StateEntry, Subscription,
+    Wait, Watermark,
 };
 
 /// The maximum length in characters of an error in a list.
@@ -37,6 +38,7 @@ pub(super) struct Data {
     pub(super) polls: BTreeMap<TriggerKey, Poll>,
     pub(super) subscriptions: BTreeMap<String, Subscription>,
     pub(super) state: BTreeMap<(String, String), StateEntry>,
+    pub(super) outbox: BTreeMap<ExecutionId, OutboxRow>,
     /// The last used version.
     pub(super) version: u64,
     pub(super) secret: Option<[u8; 32]>,
@@ -130,6 +132,8 @@ impl Data {
         accept: &Accept,
     ) -> Result<Vec<AcceptOutcome>, Error> {
         accept.poll.as_ref().map_or(Ok(()), check_poll)?;
+        OutboxRow::check(&accept.emits)?;
+        accept.executions.iter().try_for_each(|new| OutboxRow::check(&new.initial.emits))?;
         // First the outcomes, then the changes: a refusal changes nothing.
         let mut batch = Batch::default();
         let mut accepted = Vec::with_capacity(accept.executions.len());
@@ -145,6 +149,8 @@ impl Data {
             self.watermarks.insert(watermark.trigger.clone(), watermark);
         }
         accept.poll.clone().into_iter().for_each(|poll| self.put_poll(poll));
+        self.outbox.retain(|id, _| !accept.delivered.contains(id));
+        self.send(&accept.emits);
         Ok(accepted)
     }
 
@@ -214,7 +220,8 @@ impl Data {
             let sent = DedupHit { execution: new.id, content };
             self.sendings.insert((row.automation.clone(), key), (sent, until));
         }
-        let InitialEvents { events: already, logs } = new.initial;
+        let InitialEvents { events: already, logs, emits } = new.initial;
+        self.send(&emits);
         if let Some(Event::Finished { at, outcome }) = already.last() {
             ended(&mut row, *at, outcome);
         }
@@ -239,6 +246,7 @@ impl Data {
     pub(super) fn append(&mut self, node: Option<NodeId>, append: &Append) -> Result<(), Error> {
         append.waits.as_deref().map_or(Ok(()), check_waits)?;
         append.snapshot.check(append.first)?;
+        OutboxRow::check(&append.emits)?;
         self.check_state(&append.state)?;
         let id = append.execution;
         let stored = self.executions.get_mut(&id).ok_or(Error::NoSuchExecution(id))?;
@@ -271,7 +279,28 @@ impl Data {
             stored.waits.clear();
         }
         self.put_state(append.state.clone());
+        self.send(&append.emits);
         Ok(())
+    }
+
+    fn send(&mut self, rows: &[OutboxRow]) {
+        for row in rows {
+            self.outbox.entry(row.id).or_insert_with(|| row.clone());
+        }
+    }
+
+    pub(super) fn outbox_counts(&self) -> Vec<OutboxCount> {
+        let mut counts: BTreeMap<&str, OutboxCount> = BTreeMap::new();
+        for row in self.outbox.values() {
+            let count = counts.entry(&row.name).or_insert_with(|| OutboxCount {
+                name: row.name.clone(),
+                rows: 0,
+                oldest: row.at,
+                last: row.id,
+            });
+            (count.rows, count.oldest, count.last) = (count.rows + 1, count.oldest.min(row.at), row.id);
+        }
+        counts.into_values().collect()
     }
 
     pub(super) fn move_trigger(&mut self, from: &TriggerKey, to: &TriggerKey) -> Result<u64, Error> {

@@ -21,13 +21,14 @@ use tokio::sync::mpsc;
 
 use crate::Error;
 use crate::traits::{
-    DefinitionStore, ExecutionStore, GenerationStore, MaintenanceStore, PeerStore as _, SecretStore,
-    SharedTriggerStore, StateStore, Store, TriggerStore, WaitStore,
+    DefinitionStore, ExecutionStore, GenerationStore, MaintenanceStore, OutboxStore, PeerStore as _,
+    SecretStore, SharedTriggerStore, StateStore, Store, TriggerStore, WaitStore,
 };
 use crate::types::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionUse, EventWaiter,
-    ExecutionFilter, ExecutionRow, Info, Metrics, News, NodeId, Page, PollEntry, PollState, PruneFilter,
-    ReplayLog, StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
+    ExecutionFilter, ExecutionRow, Info, Metrics, News, NodeId, OutboxCount, OutboxRow, Page, PollEntry,
+    PollState, PruneFilter, ReplayLog, StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution,
+    Wait, Watermark,
 };
 
 /// Maximum number of rows of a page.
@@ -307,6 +308,33 @@ impl StateStore for MemoryStore {
             Ok(())
         })
         .await
+    }
+}
+
+#[async_trait]
+impl OutboxStore for MemoryStore {
+    async fn outbox_page(
+        &self,
+        name: &str,
+        after: Option<ExecutionId>,
+        limit: u32,
+    ) -> Result<Vec<OutboxRow>, Error> {
+        self.read(|data| {
+            let rows = data.outbox.values().filter(|row| row.name == name);
+            let rows = rows.filter(|row| after.is_none_or(|after| row.id > after));
+            let mut bytes = 0;
+            let within = rows.take_while(|row| {
+                let fits = bytes < OutboxRow::PAGE_BYTES;
+                bytes += row.body.len();
+                fits
+            });
+            within.take(limit.min(MAX_PAGE) as usize).cloned().collect()
+        })
+        .await
+    }
+
+    async fn outbox_counts(&self) -> Result<Vec<OutboxCount>, Error> {
+        self.read(Data::outbox_counts).await
     }
 }
 

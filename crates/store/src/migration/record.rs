@@ -53,11 +53,13 @@ pub enum Kind {
     PollLog,
     /// Subscriptions at other applications.
     Subscriptions,
+    /// Events on their way to triggers.
+    Outbox,
 }
 
 impl Kind {
     /// Every kind with its word for people.
-    pub const ALL: [(Self, &'static str); 18] = [
+    pub const ALL: [(Self, &'static str); 19] = [
         (Self::Store, "store"),
         (Self::Definitions, "definitions"),
         (Self::Blobs, "large values"),
@@ -76,10 +78,11 @@ impl Kind {
         (Self::PollKeys, "keys of polls"),
         (Self::PollLog, "log of polls"),
         (Self::Subscriptions, "subscriptions"),
+        (Self::Outbox, "events under way"),
     ];
 
     /// The kinds that are moved separately, in order. The others are parts of executions.
-    pub const MOVED: [Self; 14] = [
+    pub const MOVED: [Self; 15] = [
         Self::Store,
         Self::Definitions,
         // Before the executions that name them.
@@ -95,6 +98,7 @@ impl Kind {
         Self::PollKeys,
         Self::PollLog,
         Self::Subscriptions,
+        Self::Outbox,
     ];
 
     /// Returns its word for people.
@@ -178,6 +182,8 @@ pub enum Record {
     PollEntry { automation: String, body: String },
     /// A subscription.
     Subscription { id: String, automation: String, body: String },
+    /// An event on its way to triggers.
+    Outbox { id: Id, name: String, body: String, at_ns: i64 },
 }
 
 /// A large value or a file.
@@ -265,9 +271,10 @@ impl Record {
             Self::PollKey { key, .. } => key.len(),
             Self::Address { live, .. } => live.len(),
             Self::Watermark { schedule, .. } => schedule.len(),
-            Self::Poll { body, .. } | Self::PollEntry { body, .. } | Self::Subscription { body, .. } => {
-                body.len()
-            }
+            Self::Poll { body, .. }
+            | Self::PollEntry { body, .. }
+            | Self::Subscription { body, .. }
+            | Self::Outbox { body, .. } => body.len(),
         };
         own + 200
     }
@@ -315,6 +322,9 @@ impl Record {
             }
             Self::Subscription { id, automation, body } => {
                 (Kind::Subscriptions, Canonical::new("subscription").text(id).text(automation).text(body))
+            }
+            Self::Outbox { id, name, body, at_ns } => {
+                (Kind::Outbox, Canonical::new("outbox").bytes(id).text(name).text(body).int(*at_ns))
             }
         };
         tallies.add(kind, digest);

@@ -16,9 +16,9 @@ use crate::codec::{CutEvents, EncodedEvents, HistoryBytes, HistoryRow, read_cut}
 use crate::types::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionUse, DeployOutcome,
     DeployedFile, EventWaiter, ExecutionFilter, ExecutionRow, Generation, HandedExecution, Info, Letter,
-    LetterState, Load, Metrics, NewGeneration, News, Node, NodeDetails, NodeId, Page, PollEntry, PollState,
-    PruneFilter, ReplayLog, RunningGeneration, ServerTime, Shard, ShardSet, SharedSettings, StateEntry,
-    StateRow, StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
+    LetterState, Load, Metrics, NewGeneration, News, Node, NodeDetails, NodeId, OutboxCount, OutboxRow, Page,
+    PollEntry, PollState, PruneFilter, ReplayLog, RunningGeneration, ServerTime, Shard, ShardSet,
+    SharedSettings, StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
 };
 use crate::{Error, Outage};
 pub use shared::SharedTriggerStore;
@@ -43,6 +43,7 @@ pub trait Store:
     + ExecutionStore
     + WaitStore
     + StateStore
+    + OutboxStore
     + TriggerStore
     + SecretStore
     + MaintenanceStore
@@ -157,7 +158,8 @@ pub trait GenerationStore: Send + Sync {
 /// Executions: their acceptance, their event logs, and lists of them.
 #[async_trait]
 pub trait ExecutionStore: Send + Sync {
-    /// Accepts executions, and updates the watermark or the poll they belong to, in one transaction.
+    /// Accepts executions, updates the watermark or the poll they belong to, stores the events that are sent with them and deletes
+    /// those that are delivered with them, in one transaction.
     ///
     /// An execution is not created if its key, or one of its deduplication records, is taken in its Automation; the
     /// result then names the execution that took it, and none of the other records is written. The results are in
@@ -172,7 +174,8 @@ pub trait ExecutionStore: Send + Sync {
     /// is reserved for accepted executions ([`Capacity::Exhausted`]). Nothing changed in either case.
     async fn accept(&self, accept: &Accept) -> Result<Vec<AcceptOutcome>, Error>;
 
-    /// Appends events and log lines to an execution, with its waits and its state writes, in one transaction.
+    /// Appends events and log lines to an execution, with its waits, its state writes and the events that it sends, in one
+    /// transaction.
     ///
     /// A crash before the return leaves all of it or nothing; a crash after, all of it. The argument is borrowed so
     /// that the caller can try again after [`Error::Full`].
@@ -296,6 +299,24 @@ pub trait StateStore: Send + Sync {
     /// # Errors
     /// [`Error::StateChanged`] if a value does not have its expected version. Nothing changed.
     async fn write_state(&self, writes: Vec<StateWrite>) -> Result<(), Error>;
+}
+
+/// Events on their way to triggers. [`ExecutionStore::append`] and [`ExecutionStore::accept`] write and delete them. An event that is stored
+/// under an id that is taken stays as it is.
+#[async_trait]
+pub trait OutboxStore: Send + Sync {
+    /// Returns the events with a name, in the order of their ids, after `after`; at most 1,000.
+    ///
+    /// A page has about [`OutboxRow::PAGE_BYTES`] at most, so it can be shorter than `limit`. The list ends with the first empty page.
+    async fn outbox_page(
+        &self,
+        name: &str,
+        after: Option<ExecutionId>,
+        limit: u32,
+    ) -> Result<Vec<OutboxRow>, Error>;
+
+    /// Returns the number of events on their way by name, in the order of the names.
+    async fn outbox_counts(&self) -> Result<Vec<OutboxCount>, Error>;
 }
 
 /// Addresses and progress of triggers: watermarks, polls, subscriptions and deduplication.

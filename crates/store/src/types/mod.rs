@@ -4,6 +4,7 @@ mod bucket;
 mod dedup;
 mod generation;
 mod listening;
+mod outbox;
 mod peer;
 mod poll;
 mod prune;
@@ -24,6 +25,7 @@ pub use generation::{
     DeployOutcome, DeployedFile, Generation, GenerationSource, NewGeneration, RunningGeneration,
 };
 pub use listening::{Listening, NewCapture, NewListening};
+pub use outbox::{OutboxCount, OutboxRow};
 pub use peer::{
     HandedExecution, Letter, LetterState, Load, News, Node, NodeDetails, NodeId, Recipient, ServerTime,
     Shard, ShardSet, SharedSettings,
@@ -67,6 +69,10 @@ pub struct Accept {
     pub watermark: Option<Watermark>,
     /// The result of the poll that returned the payloads.
     pub poll: Option<PollWrite>,
+    /// The events that are sent with it; at most [`OutboxRow::MAX_AT_ONCE`].
+    pub emits: Vec<OutboxRow>,
+    /// The events that nothing else is to get: they are deleted.
+    pub delivered: Vec<ExecutionId>,
 }
 
 /// An execution to accept.
@@ -114,6 +120,8 @@ pub struct InitialEvents {
     pub events: Vec<Event>,
     /// The log lines, in order.
     pub logs: Vec<LogLine>,
+    /// The events that its steps send; at most [`OutboxRow::MAX_AT_ONCE`]. They are stored if the execution is.
+    pub emits: Vec<OutboxRow>,
 }
 
 /// The result of accepting one execution.
@@ -151,6 +159,8 @@ pub struct Append {
     pub state: Vec<StateWrite>,
     /// The change of its snapshot. A new snapshot covers the `first` events of this append.
     pub snapshot: SnapshotChange,
+    /// The events that it sends; at most [`OutboxRow::MAX_AT_ONCE`].
+    pub emits: Vec<OutboxRow>,
 }
 
 impl Append {
@@ -167,6 +177,7 @@ impl Append {
             waits: None,
             state: Vec::new(),
             snapshot: SnapshotChange::Keep,
+            emits: Vec::new(),
         }
     }
 }

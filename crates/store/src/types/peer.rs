@@ -140,7 +140,12 @@ impl Shard {
     /// Returns the shard of an Automation.
     #[must_use]
     pub fn of(automation: &AutomationId) -> Self {
-        let [first, ..] = <[u8; 32]>::from(Sha256::digest(automation.as_str().as_bytes()));
+        Self::of_text(automation.as_str())
+    }
+
+    /// Returns the shard of a text.
+    pub(super) fn of_text(text: &str) -> Self {
+        let [first, ..] = <[u8; 32]>::from(Sha256::digest(text.as_bytes()));
         Self(first % Self::COUNT)
     }
 
@@ -287,6 +292,11 @@ pub enum News {
     Addresses,
     /// Secrets have changed.
     Secrets,
+    /// Events for triggers were sent.
+    Emitted {
+        /// The name of the events.
+        name: String,
+    },
     /// A listening session at a test address began or ended, or a request was captured.
     Listening,
     /// Executions wait for a slot at a node.

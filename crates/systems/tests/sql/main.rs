@@ -1,5 +1,11 @@
 //! SQL against real databases: the same rules on each of them.
 
+#![expect(
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "a test fails with the reason, and says that it was skipped"
+)]
+
 mod canary;
 mod cancel;
 mod confined;

@@ -4,6 +4,62 @@ use serde_json::json;
 
 use crate::database::Database;
 
+/// Columns of a query on PostgreSQL, and the row.
+const POSTGRES: &[(&str, &str)] = &[
+    (
+        "9223372036854775807 as a, (-32768)::int2 as b, 4294967295::oid as c",
+        r#"{"a":9223372036854775807,"b":-32768,"c":4294967295}"#,
+    ),
+    (
+        "0.10::numeric as a, 123456789012345678901234567890.123456789 as b",
+        r#"{"a":"0.10","b":"123456789012345678901234567890.123456789"}"#,
+    ),
+    (
+        "-0.00001::numeric(10,5) as a, 10000::numeric as b, 'NaN'::numeric as c",
+        r#"{"a":"-0.00001","b":"10000","c":"NaN"}"#,
+    ),
+    (
+        "1e-20::numeric as a, 1e20::numeric as b, 100000000.00000001 as c",
+        r#"{"a":"0.00000000000000000001","b":"100000000000000000000","c":"100000000.00000001"}"#,
+    ),
+    (
+        "0.1::float4 as a, 1e300::float8 as b, 'NaN'::float8 as c, '-inf'::float8 as d",
+        r#"{"a":0.1,"b":1e+300,"c":"NaN","d":"-Infinity"}"#,
+    ),
+    (
+        "true as a, null::int as b, 'ü\"'::text as c, 'x'::char(3) as d",
+        r#"{"a":true,"b":null,"c":"ü\"","d":"x  "}"#,
+    ),
+    (
+        "'2026-03-01'::date as a, '0044-03-15 BC'::date as b, 'infinity'::date as c",
+        r#"{"a":"2026-03-01","b":"-0043-03-15","c":"infinity"}"#,
+    ),
+    (
+        "timestamptz '2026-03-01 09:00:00.5+02' as a, timestamp '2026-03-01 09:00:00' as b",
+        r#"{"a":"2026-03-01T07:00:00.5Z","b":"2026-03-01T09:00:00"}"#,
+    ),
+    (
+        "time '09:00:00.000001' as a, timetz '09:00+02' as b",
+        r#"{"a":"09:00:00.000001","b":"09:00:00+02:00"}"#,
+    ),
+    ("interval '1 year 2 months -3 days 04:05:06.7' as a", r#"{"a":"P1Y2M-3DT4H5M6.7S"}"#),
+    ("'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid as a", r#"{"a":"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"}"#),
+    (
+        r#"'{"b": [1, 2.50]}'::json as a, '{"b": 9007199254740993}'::jsonb as b"#,
+        r#"{"a":{"b":[1,2.5]},"b":{"b":9007199254740993}}"#,
+    ),
+    (
+        "array[1,null,3] as a, array[['x','y'],['z','']] as b, '{}'::int[] as c",
+        r#"{"a":[1,null,3],"b":[["x","y"],["z",""]],"c":[]}"#,
+    ),
+    // Types without a form of their own are the server's text.
+    (
+        "'10.0.0.0/8'::cidr as a, point(1,2) as b, int4range(1,5) as c, row(1,'x') as d, 5::money as e",
+        r#"{"a":"10.0.0.0/8","b":"(1,2)","c":"[1,5)","d":"(1,x)","e":"$5.00"}"#,
+    ),
+    ("'10.0.0.1'::inet as \"q\"\"x\", 1 as b -- a comment", r#"{"q\"x":"10.0.0.1/32","b":1}"#),
+];
+
 /// Checks the first row of a query on PostgreSQL.
 async fn check(database: &Database, columns: &str, expected: &str) {
     let result = database.call("query", json!({"sql": format!("select {columns}")})).await;
@@ -13,63 +69,7 @@ async fn check(database: &Database, columns: &str, expected: &str) {
 #[tokio::test]
 async fn values_of_postgres_keep_their_digits_and_times() {
     let Some(database) = Database::postgres() else { return };
-    for (columns, expected) in [
-        (
-            "9223372036854775807 as a, (-32768)::int2 as b, 4294967295::oid as c",
-            r#"{"a":9223372036854775807,"b":-32768,"c":4294967295}"#,
-        ),
-        (
-            "0.10::numeric as a, 123456789012345678901234567890.123456789 as b",
-            r#"{"a":"0.10","b":"123456789012345678901234567890.123456789"}"#,
-        ),
-        (
-            "-0.00001::numeric(10,5) as a, 10000::numeric as b, 'NaN'::numeric as c",
-            r#"{"a":"-0.00001","b":"10000","c":"NaN"}"#,
-        ),
-        (
-            "1e-20::numeric as a, 1e20::numeric as b, 100000000.00000001 as c",
-            r#"{"a":"0.00000000000000000001","b":"100000000000000000000","c":"100000000.00000001"}"#,
-        ),
-        (
-            "0.1::float4 as a, 1e300::float8 as b, 'NaN'::float8 as c, '-inf'::float8 as d",
-            r#"{"a":0.1,"b":1e+300,"c":"NaN","d":"-Infinity"}"#,
-        ),
-        (
-            "true as a, null::int as b, 'ü\"'::text as c, 'x'::char(3) as d",
-            r#"{"a":true,"b":null,"c":"ü\"","d":"x  "}"#,
-        ),
-        (
-            "'2026-03-01'::date as a, '0044-03-15 BC'::date as b, 'infinity'::date as c",
-            r#"{"a":"2026-03-01","b":"-0043-03-15","c":"infinity"}"#,
-        ),
-        (
-            "timestamptz '2026-03-01 09:00:00.5+02' as a, timestamp '2026-03-01 09:00:00' as b",
-            r#"{"a":"2026-03-01T07:00:00.5Z","b":"2026-03-01T09:00:00"}"#,
-        ),
-        (
-            "time '09:00:00.000001' as a, timetz '09:00+02' as b",
-            r#"{"a":"09:00:00.000001","b":"09:00:00+02:00"}"#,
-        ),
-        ("interval '1 year 2 months -3 days 04:05:06.7' as a", r#"{"a":"P1Y2M-3DT4H5M6.7S"}"#),
-        (
-            "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid as a",
-            r#"{"a":"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"}"#,
-        ),
-        (
-            r#"'{"b": [1, 2.50]}'::json as a, '{"b": 9007199254740993}'::jsonb as b"#,
-            r#"{"a":{"b":[1,2.5]},"b":{"b":9007199254740993}}"#,
-        ),
-        (
-            "array[1,null,3] as a, array[['x','y'],['z','']] as b, '{}'::int[] as c",
-            r#"{"a":[1,null,3],"b":[["x","y"],["z",""]],"c":[]}"#,
-        ),
-        // Types without a form of their own are the server's text.
-        (
-            "'10.0.0.0/8'::cidr as a, point(1,2) as b, int4range(1,5) as c, row(1,'x') as d, 5::money as e",
-            r#"{"a":"10.0.0.0/8","b":"(1,2)","c":"[1,5)","d":"(1,x)","e":"$5.00"}"#,
-        ),
-        ("'10.0.0.1'::inet as \"q\"\"x\", 1 as b -- a comment", r#"{"q\"x":"10.0.0.1/32","b":1}"#),
-    ] {
+    for (columns, expected) in POSTGRES {
         check(&database, columns, expected).await;
     }
     database.execute("create type mood as enum ('fine', 'bad')").await;

@@ -43,6 +43,7 @@ pub(crate) fn linked(events: &[Event]) -> Vec<ExecutionId> {
         .iter()
         .filter_map(|event| match event {
             Event::Started { origin: Origin::Call { execution, .. }, .. } => Some(*execution),
+            Event::Started { origin: Origin::Emitted { sender, .. }, .. } => *sender,
             Event::Started { origin: Origin::Replay { of, .. }, .. } => Some(*of),
             Event::Signalled { signal, .. } => sender(signal).map(|(execution, _)| execution),
             _ => None,
@@ -241,6 +242,9 @@ impl<'a> Builder<'a> {
         match origin {
             Origin::Call { execution, step, .. } => {
                 span.links.push(self.link(*execution, context::step_span(*execution, step, 0), "call"));
+            }
+            Origin::Emitted { sender: Some(sender), step: Some(step), .. } => {
+                span.links.push(self.link(*sender, context::step_span(*sender, step, 0), "event"));
             }
             Origin::Replay { of, .. } => {
                 span.links.push(self.link(*of, context::execution_span(*of), "replay"));

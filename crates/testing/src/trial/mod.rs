@@ -206,6 +206,7 @@ fn case(recorded: &RecordedExecution, answers: &RecordedAnswers) -> Case {
         state: state.iter().map(|(key, value)| (name(key), value.clone())).collect(),
         doubles: Vec::new(),
         stimuli,
+        receivers: Vec::new(),
         cassette: None,
         expect: Expect::default(),
     }

@@ -281,6 +281,99 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         ),
     ),
     (
+        "`since` of a",
+        elsewhere(
+            &[(
+                "crates/language/src/load/tests/steps.rs",
+                "a_wait_for_an_event_may_look_back_and_end_at_an_instant",
+            )],
+            &[(
+                "crates/model/src/automation/verbs.rs",
+                "pub const MAX_SINCE: Duration = Duration::from_secs(7 * 86_400);",
+            )],
+        ),
+    ),
+    (
+        "triggers of one",
+        elsewhere(
+            &[("crates/authoring/src/validate/tests.rs", "one_event_starts_at_most_a_hundred_triggers")],
+            &[("crates/model/src/automation/trigger.rs", "pub const MAX_PER_NAME: usize = 100;")],
+        ),
+    ),
+    (
+        "data of an own event that starts a trigger",
+        elsewhere(
+            &[(
+                "crates/engine/tests/suite/own_events.rs",
+                "data_of_more_than_1_mib_start_nothing_and_the_step_fails",
+            )],
+            &[("crates/runtime/src/outbox.rs", "const MAX_DATA: usize = 1 << 20;")],
+        ),
+    ),
+    (
+        "own events on their way",
+        elsewhere(
+            &[(
+                "crates/engine/tests/suite/own_events.rs",
+                "a_step_fails_that_sends_more_events_than_can_be_under_way",
+            )],
+            &[("crates/store/src/types/outbox.rs", "pub const MAX: u64 = 1_000_000;")],
+        ),
+    ),
+    (
+        "time in which an own event can be delivered",
+        elsewhere(
+            &[(
+                "crates/engine/tests/suite/own_events.rs",
+                "an_event_that_no_trigger_could_take_for_7_days_is_dropped",
+            )],
+            &[(
+                "crates/ingress/src/outbox/lane.rs",
+                "const LONGEST: SignedDuration = SignedDuration::from_hours(24 * 7);",
+            )],
+        ),
+    ),
+    (
+        "executions that all triggers on [events of the engine]",
+        elsewhere(
+            &[(
+                "crates/ingress/src/outbox/engine/mod.rs",
+                "no_more_start_than_there_is_room_and_the_last_stands_for_the_rest",
+            )],
+            &[("crates/ingress/src/outbox/engine/mod.rs", "pub(crate) const MAX_STARTS: usize = 600;")],
+        ),
+    ),
+    (
+        "failures that one of them stands for",
+        elsewhere(
+            &[("crates/ingress/src/outbox/engine/merge.rs", "a_full_group_leaves_further_rows")],
+            &[("crates/ingress/src/outbox/engine/merge.rs", "const MAX_ROWS: usize = 10_000;")],
+        ),
+    ),
+    (
+        "`after` of `cogwork.failure`",
+        elsewhere(
+            &[(
+                "crates/engine/tests/suite/engine_events.rs",
+                "mistakes_in_the_inputs_of_an_engine_event_are_reported",
+            )],
+            &[("crates/model/src/engine_event.rs", "pub const MAX_AFTER: u32 = 1000;")],
+        ),
+    ),
+    (
+        "`within` of `cogwork.missing`",
+        elsewhere(
+            &[(
+                "crates/engine/tests/suite/engine_events.rs",
+                "mistakes_in_the_inputs_of_an_engine_event_are_reported",
+            )],
+            &[(
+                "crates/model/src/engine_event.rs",
+                "pub const MAX_EVENT_SILENCE: Duration = Duration::from_secs(7 * 86_400);",
+            )],
+        ),
+    ),
+    (
         "daemon crashes while one execution",
         elsewhere(
             &[(

@@ -161,7 +161,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "executions that start each other's webhooks",
         elsewhere(
             &[("crates/engine/tests/suite/admission.rs", "a_webhook_loop_is_refused_after_ten_hops")],
-            &[("crates/runtime/src/loop_guard.rs", "const MAX_CHAIN_DEPTH: u32 = 10;")],
+            &[("crates/runtime/src/settings.rs", "chain: 10,")],
         ),
     ),
     (

@@ -1,9 +1,10 @@
 //! Suggests corrections for unresolved paths: terms of other tools, a missing `.data`, a dash in a name.
 
 use model::ResultType;
-use model::automation::{StartForm, Trigger, Verb};
+use model::automation::{StartForm, Step, Trigger, Verb};
 use text::diagnostic::{Diagnostic, Span};
 
+use super::names::Scope;
 use super::path_read::{NamePosition, PathRead};
 use super::{Checker, ReadSite, names};
 use crate::check::started_by::tests_trigger;
@@ -22,6 +23,9 @@ impl Checker<'_> {
             {
                 let rest = names.get(2..).unwrap_or_default();
                 return Some(Elsewhere::Path([&["trigger.results.body.data"], rest].concat().join(".")));
+            }
+            ["event", "name" | "id" | "sentAt" | "by"] if self.has_own_event(None) => {
+                return Some(Elsewhere::Path(format!("trigger.results.{}", names.join("."))));
             }
             ["loop", "index0", ..] => return Some(Elsewhere::Path("index".to_owned())),
             ["loop", "index", ..] => return Some(Elsewhere::Path("(index + 1)".to_owned())),
@@ -62,6 +66,17 @@ impl Checker<'_> {
             return Some(Elsewhere::Words("a step's result is `steps.<id>.results`"));
         };
         Some(Elsewhere::Path(self.result_of(id, &names[2..])))
+    }
+
+    /// Explains why a name that exists elsewhere does not exist here; `None` for an unknown name, and for one with a path that is meant.
+    pub(super) fn absent_here(&self, name: &str, site: ReadSite<'_, '_>) -> Option<&'static str> {
+        let is_start = name == "event" && site.names.scope == Scope::Steps && self.has_own_event(site.step);
+        site.names.elsewhere(name).filter(|_| !is_start)
+    }
+
+    /// Returns true if an own event can have started the execution of a step.
+    fn has_own_event(&self, step: Option<&Step>) -> bool {
+        self.started_by.of(step).iter().any(|trigger| trigger.on.own_event().is_some())
     }
 
     fn start_forms(&self) -> impl Iterator<Item = StartForm<'_>> {

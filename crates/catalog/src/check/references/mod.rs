@@ -171,7 +171,7 @@ impl<'a> Checker<'a> {
             webhook.challenge.iter().for_each(|challenge| challenge.expressions(&mut look));
         }
         self.trigger_inputs(&trigger.on);
-        let names = Names::at(Scope::TriggerIf);
+        let names = Names::at_trigger(trigger);
         let site = ReadSite { trigger: Some(trigger), ..ReadSite::top(&names) };
         if let Some(condition) = &trigger.condition {
             self.found
@@ -352,7 +352,7 @@ impl<'a> Checker<'a> {
     ) -> Option<Diagnostic> {
         let root = &read.path[0];
         let position = read.position(0);
-        if let Some(help) = site.names.elsewhere(root) {
+        if let Some(help) = self.absent_here(root, site) {
             let message = format!("`{root}` does not exist here");
             return Some(
                 Diagnostic::error("name-not-here", message, position.span)

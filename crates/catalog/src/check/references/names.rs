@@ -20,7 +20,7 @@ const POLL_ITEM: [&str; 5] = ["item", "result", "cursor", "configVars", "automat
 /// Names in scope of configuration variables and connections.
 pub(super) const OUTSIDE: [&str; 2] = ["env", "secrets"];
 /// Members of `execution`.
-pub(in crate::check) const EXECUTION: [&str; 4] = ["id", "startedAt", "attempt", "resumeUrl"];
+pub(in crate::check) const EXECUTION: [&str; 5] = ["id", "startedAt", "attempt", "url", "resumeUrl"];
 /// Members of `event`.
 pub(in crate::check) const EVENT: [&str; 2] = ["name", "data"];
 /// Members of `trigger`.
@@ -101,7 +101,7 @@ pub(super) struct Names<'a> {
     /// True inside a loop.
     pub(super) loops: bool,
     pub(super) error: ErrorName,
-    /// True in the condition of a `waitFor` event.
+    /// True in the condition of a `waitFor` event, and in the condition and inputs of a trigger on an own event.
     pub(super) event: bool,
     /// True in `finally`.
     pub(super) outcome: bool,
@@ -110,6 +110,12 @@ pub(super) struct Names<'a> {
 impl<'a> Names<'a> {
     pub(super) fn at(scope: Scope) -> Self {
         Self { scope, items: Vec::new(), loops: false, error: ErrorName::No, event: false, outcome: false }
+    }
+
+    /// Returns the scope of the condition and the inputs of a trigger.
+    pub(super) fn at_trigger(trigger: &DeclaredTrigger) -> Self {
+        let names = Self::at(Scope::TriggerIf);
+        if trigger.on.own_event().is_some() { names.with_event() } else { names }
     }
 
     pub(super) fn with_error(mut self, error: ErrorName) -> Self {
@@ -181,6 +187,9 @@ impl<'a> Names<'a> {
             ("index", Scope::Steps) => "it exists only inside the `steps` of a `forEach` or a `repeat`",
             ("event", Scope::Steps) => {
                 "it exists only in the `if` of a `waitFor`; after the step it is `steps.<id>.results`"
+            }
+            ("event", Scope::TriggerIf) => {
+                "it exists only with an own event, and in the `if` of a `waitFor`; the data of this trigger are `trigger.results`"
             }
             ("error", Scope::Steps) => {
                 "it exists only in `onError`, `undo` and the `finally` of the file; `steps.<id>.error` is that of a step with `onError: continue`"

@@ -1,9 +1,10 @@
 //! Checks the types of step results: the fields that expressions read, and the inputs that receive them.
 //!
 //! Reports only certain errors: undeclared results, computed values and partially parsed files have an unknown type,
-//! which matches everything. Codes: `unknown-field`, `no-list`, `wrong-input`, `never-equal`, `whole-step`.
+//! which matches everything. Codes: `unknown-field`, `no-list`, `wrong-input`, `never-equal`, `whole-step`, `event-data`.
 
 mod compared;
+mod event_data;
 mod inputs;
 mod operands;
 mod pauses;
@@ -35,6 +36,7 @@ use self::resolve::Unresolved;
 pub(super) use self::resolve::{field_types, resolve};
 pub(crate) use self::saved::body as saved_body;
 pub(super) use self::types::Types;
+use super::Consumer;
 
 /// Types from outside of the file.
 pub(super) struct Surroundings<'a> {
@@ -42,17 +44,21 @@ pub(super) struct Surroundings<'a> {
     pub(super) saved: &'a dyn Fn(&DeclaredTrigger) -> Option<ResultType>,
     /// Returns the type of the result of another automation; `None` if it is unknown.
     pub(super) called: &'a dyn Fn(&str) -> Option<ResultType>,
+    /// Returns the triggers that an own event starts.
+    pub(super) consumers: &'a dyn Fn(&str) -> Vec<Consumer>,
 }
 
 /// Checks all uses of step results in the file.
-pub(super) fn check(
-    automation: &Automation,
-    unreadable: &Unreadable,
-    registry: &Registry,
-    surroundings: Surroundings<'_>,
+pub(super) fn check<'a>(
+    automation: &'a Automation,
+    unreadable: &'a Unreadable,
+    registry: &'a Registry,
+    surroundings: Surroundings<'a>,
 ) -> Vec<Diagnostic> {
+    let consumers = surroundings.consumers;
     let types = Types::new(automation, unreadable, registry, surroundings);
-    let mut checker = Checker { automation, registry, types, reported: HashSet::new(), found: Vec::new() };
+    let mut checker =
+        Checker { automation, registry, types, consumers, reported: HashSet::new(), found: Vec::new() };
     checker.all();
     checker.found
 }
@@ -61,6 +67,7 @@ struct Checker<'a> {
     automation: &'a Automation,
     registry: &'a Registry,
     types: Types<'a>,
+    consumers: &'a dyn Fn(&str) -> Vec<Consumer>,
     /// Diagnostics already reported; an expression may read a path twice.
     reported: HashSet<(Span, &'static str)>,
     found: Vec<Diagnostic>,
@@ -83,8 +90,10 @@ impl<'a> Checker<'a> {
                 Verb::Switch(switch) => self.status_cases(switch, step),
                 Verb::Wait(WaitStep::Computed(length)) => self.pause(length, step),
                 Verb::Wait(WaitStep::Until(until)) => self.instant(until, step),
+                Verb::WaitFor(wait) => wait.until.iter().for_each(|until| self.instant(until, step)),
                 _ => {}
             }
+            self.event_data(step);
             self.settings(step);
             self.whole_steps(step);
         }

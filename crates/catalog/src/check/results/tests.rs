@@ -12,7 +12,7 @@ static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::builtin().expec
 
 /// No saved payloads, and no other automation.
 fn alone() -> super::Surroundings<'static> {
-    super::Surroundings { saved: &|_| None, called: &|_| None }
+    super::Surroundings { saved: &|_| None, called: &|_| None, consumers: &|_| Vec::new() }
 }
 
 fn report(text: &str) -> Report {
@@ -436,4 +436,21 @@ fn the_item_of_a_filter_is_not_that_of_the_loop() {
         "  - forEach: \"${{ steps.pages.results.results | map(by=item.version) }}\"\n    steps:\n      - set: {x: \"${{ item.nr }}\"}\n",
         &["unknown-field nr"],
     );
+}
+
+#[test]
+fn the_end_of_a_wait_for_an_event_is_an_instant() {
+    let check_until = |until: &str, expected: &[&str]| {
+        check(
+            &format!(
+                "trigger: {{manual: {{}}}}\ninputs: {{at: text, list: list}}\nsteps:\n  - waitFor: {{event: a, until: \"{until}\"}}\n"
+            ),
+            expected,
+        );
+    };
+    check_until("inputs.at", &[]);
+    check_until("addDuration(now(), '2h')", &[]);
+    check_until("'2026-03-01T09:00:00Z'", &[]);
+    check_until("'2h'", &["invalid-instant '2h'"]);
+    check_until("inputs.list is none", &["invalid-instant inputs.list is none"]);
 }

@@ -8,10 +8,10 @@ use connector::Registry;
 use expression::{DirectPath, Expression, Form, Link, Reference, Template};
 use language::load::Unreadable;
 use model::ResultType;
-use model::action::{ObjectType, ResultField};
+use model::action::{InputSpec, ObjectType, ResultField};
 use model::automation::{
-    Automation, Block, BlockKind, DeclaredTrigger, OnError, OnTimeout, Step, Trigger, TriggerId, Verb,
-    WaitForStep, WaitOn,
+    Automation, Block, BlockKind, DeclaredTrigger, OnError, OnTimeout, OwnEventTrigger, Step, Trigger,
+    TriggerId, Verb, WaitForStep, WaitOn,
 };
 use value::Key;
 
@@ -125,8 +125,19 @@ impl<'a> Types<'a> {
                 return None;
             }
             return self.type_of_triggers(at, |trigger| {
-                self.request_part(trigger, path).or_else(|| self.body(trigger, path).map(|kind| (kind, 4)))
+                let kind = self.request_part(trigger, path).or_else(|| self.engine_event(trigger, path));
+                let kind = kind.or_else(|| self.own_event(trigger, path));
+                kind.or_else(|| self.body(trigger, path).map(|kind| (kind, 4)))
             });
+        }
+        if root == "event" {
+            // A `waitFor` takes any data.
+            let event = self.trigger.filter(|_| at.is_none())?.on.own_event()?;
+            return match path.get(1)?.as_str() {
+                "name" => Some((ResultType::Text, 2)),
+                "data" => Some((event_data(event)?, 2)),
+                _ => None,
+            };
         }
         let second = path.get(1).map(|name| name.as_str());
         let kind = match (root.as_str(), second?) {
@@ -214,6 +225,11 @@ impl<'a> Types<'a> {
     /// Returns the values that are assigned to a variable.
     pub(super) fn setters_of(&self, name: &str) -> Vec<&'a Template> {
         self.setters.get(name).into_iter().flatten().map(|(value, _)| *value).collect()
+    }
+
+    /// Returns true if the value of a key of a step could not be read.
+    pub(super) fn is_unread(&self, step: &Step, key: &str) -> bool {
+        self.unreadable.has_in_step(&step.id, key)
     }
 
     pub(super) fn template(&self, template: &Template, at: Option<&'a Step>) -> ResultType {
@@ -394,6 +410,34 @@ impl<'a> Types<'a> {
         Some((kind, 3))
     }
 
+    /// Returns the type of a part of an own event: its data as the trigger declares them, or its description.
+    fn own_event(&self, trigger: &DeclaredTrigger, path: &[Key]) -> Option<(ResultType, usize)> {
+        let event = trigger.on.own_event().filter(|_| !self.unreadable.has("trigger"))?;
+        match path.get(1..)? {
+            [results, body, data, ..] if results == "results" && body == "body" && data == "data" => {
+                Some((event_data(event)?, 4))
+            }
+            [results, member, ..] if results == "results" && member == "event" => {
+                let text = ["name", "id", "sentAt"].map(|name| (name, ResultType::Text));
+                let by = ("by", ResultType::Text.or_null());
+                Some((ResultType::object(text.into_iter().chain([by])), 3))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the type of a member of an event of the engine, which is also below `body.data`.
+    fn engine_event(&self, trigger: &DeclaredTrigger, path: &[Key]) -> Option<(ResultType, usize)> {
+        let Trigger::Event(event) = &trigger.on else { return None };
+        let results = self.registry.event(&event.call.action.name)?.results.as_ref()?;
+        match path.get(1..)? {
+            [results_key, ..] if results_key != "results" || self.unreadable.has("trigger") => None,
+            [_, body, data, ..] if body == "body" && data == "data" => Some((results.clone(), 4)),
+            [_, member, ..] => Some((resolve(results, &[Link::Name(member.clone())]).ok()?, 3)),
+            _ => None,
+        }
+    }
+
     /// Returns the type of `trigger.results.body.data` from the webhook's schema, else from saved payloads.
     fn body(&self, trigger: &'a DeclaredTrigger, path: &[Key]) -> Option<ResultType> {
         let Trigger::Webhook(webhook) = &trigger.on else { return None };
@@ -444,6 +488,17 @@ impl<'a> Types<'a> {
             resolve(&self.template(&each.items, Some(parent)), &[Link::Every]).unwrap_or_default()
         })
     }
+}
+
+/// Returns the type of the data that a trigger declares for its event; `None` if it takes any.
+fn event_data(event: &OwnEventTrigger) -> Option<ResultType> {
+    event.data_span?;
+    let field = |spec: &InputSpec| {
+        let kind = ResultType::from(&spec.kind);
+        let is_certain = spec.required || spec.default.is_some();
+        (spec.name.clone(), if is_certain { kind } else { kind.or_null() })
+    };
+    Some(ResultType::object(event.data.iter().map(field)))
 }
 
 /// Returns the type of `steps.<id>`.

@@ -59,8 +59,8 @@ pub(super) struct List {
     /// Only executions since a time: a duration such as `2h` or `7d`, a day, or an instant
     #[arg(long, value_name = "MOMENT")]
     since: Option<String>,
-    /// Only executions that such a start began: webhook, test, schedule, poll, event, manual, call, replay, imported
-    #[arg(long, value_name = "KIND", value_parser = ["webhook", "test", "schedule", "poll", "event", "manual", "call", "replay", "imported"])]
+    /// Only executions that such a start began: webhook, test, schedule, poll, event, emitted, manual, call, replay, imported
+    #[arg(long, value_name = "KIND", value_parser = ["webhook", "test", "schedule", "poll", "event", "emitted", "manual", "call", "replay", "imported"])]
     origin: Option<String>,
     /// Only executions on the definition whose hash begins so
     #[arg(long, value_name = "HASH")]

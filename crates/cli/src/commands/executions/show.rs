@@ -72,6 +72,13 @@ fn head(execution: &Execution, origin: &str) -> anyhow::Result<()> {
     if let Origin::Call { execution, step, .. } = &execution.origin {
         fact("called by", &format!("execution {execution}, step `{}`", plain(step)))?;
     }
+    if let Origin::Emitted { event, id, sender, step, .. } = &execution.origin {
+        let sender = match (sender, step) {
+            (Some(sender), Some(step)) => format!(" of execution {sender}, step `{}`", plain(step)),
+            _ => format!(" with the id `{}`", plain(id)),
+        };
+        fact("event", &format!("`{}`{sender}", plain(event)))?;
+    }
     if let Origin::Replay { of, from, .. } = &execution.origin {
         let from = from.as_deref().map_or_else(String::new, |step| format!(", from step `{}`", plain(step)));
         fact("replay of", &format!("execution {of}{from}"))?;

@@ -114,6 +114,7 @@ async fn execute(
     let workspace = Workspace::prepare(config, run.automation())?;
     let mut settings = config.engine();
     settings.public_url = Some(config.base(config.hooks));
+    settings.admin_url = Some(config.admin_base(config.admin));
     settings.dir.clone_from(&workspace.dir);
     (settings.watch, settings.background) = (false, false);
     let vault = Arc::new(workspace.vault(config).await?);

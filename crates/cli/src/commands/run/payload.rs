@@ -105,7 +105,7 @@ impl PayloadOptions {
             StartForm::Instant if self.payload.is_some() => Err(CommandError::usage(SCHEDULE_TAKES_NOTHING)),
             StartForm::Data { .. } => {
                 let data = self.json()?.unwrap_or(Value::Null);
-                Ok(Payload::Poll { data, polled_at: time::now() })
+                Ok(mount.on().data_payload(data, time::now()))
             }
             StartForm::Instant => {
                 let now = time::now();

@@ -5,9 +5,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use value::{Data, File, Map, Value};
 
-use super::mask::Mask;
-use crate::connection::ResolvedConnection;
-
 /// The bytes of a file that a recording keeps.
 const MAX_FILE: usize = 64 << 10;
 
@@ -15,7 +12,6 @@ const MAX_FILE: usize = 64 << 10;
 pub(crate) struct MadeCall<'a> {
     pub action: &'a str,
     pub inputs: &'a Map,
-    pub connection: Option<&'a ResolvedConnection>,
 }
 
 /// A recorded call. Replay compares the action and the inputs.
@@ -36,15 +32,20 @@ pub struct RecordedCall {
 }
 
 impl RecordedCall {
-    pub(super) fn new(made: &MadeCall<'_>, answer: &Result<Value, ActionError>, mask: &Mask) -> Self {
-        let masked = |value: Value| value.to_stored().ok().and_then(|text| serde_json::from_str(&text).ok());
-        let result = answer.as_ref().ok().map(|value| masked(shortened(value)).unwrap_or(Json::Null));
+    /// Records a call; `mask` removes its secrets.
+    pub(super) fn new(
+        made: &MadeCall<'_>,
+        answer: &Result<Value, ActionError>,
+        mask: &dyn Fn(Json) -> Json,
+    ) -> Self {
+        let stored = |value: Value| value.to_stored().ok().and_then(|text| serde_json::from_str(&text).ok());
+        let result = answer.as_ref().ok().map(|value| stored(shortened(value)).unwrap_or(Json::Null));
         let error = answer.as_ref().err().and_then(|error| serde_json::to_value(error).ok());
         Self {
             action: made.action.to_owned(),
-            inputs: inputs_of(made.inputs, mask),
-            result: result.map(|result| mask.mask_json(result)),
-            error: error.map(|error| mask.mask_json(error)),
+            inputs: mask(inputs_of(made.inputs)),
+            result: result.map(mask),
+            error: error.map(mask),
         }
     }
 
@@ -65,14 +66,14 @@ impl RecordedCall {
     }
 }
 
-/// The inputs as they are compared: masked, and each file by its type, size and SHA-256.
-pub(super) fn inputs_of(inputs: &Map, mask: &Mask) -> Json {
+/// The inputs as they are compared, with each file by its type, size and SHA-256.
+pub(super) fn inputs_of(inputs: &Map) -> Json {
     let described = replaced(&Value::from(inputs.clone()), &|file| {
         let members = ["contentType", "size", "sha256"];
         let value = Value::File(file.clone().into());
         members.into_iter().map(|name| (name, value.get(name).unwrap_or_default())).collect::<Map>().into()
     });
-    mask.mask_json(serde_json::from_str(&described.to_json()).unwrap_or_default())
+    serde_json::from_str(&described.to_json()).unwrap_or_default()
 }
 
 /// The value with the begin of each file, in memory.

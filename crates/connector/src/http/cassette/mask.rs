@@ -9,7 +9,6 @@ use value::redact::MASK;
 use super::super::RequestContext;
 use super::super::debug::is_sensitive;
 use super::super::request::{decode, encode};
-use crate::connection::ResolvedConnection;
 
 /// Shorter secrets are not masked, because they would match too often.
 const MIN_SECRET: usize = 4;
@@ -49,11 +48,7 @@ impl Mask {
 
     /// Adds the secrets and the credential headers of the connection.
     pub(super) fn add_connection_secrets(&mut self, context: &RequestContext<'_>) {
-        context.connection.into_iter().for_each(|connection| self.add_secrets_of(connection));
-    }
-
-    /// Adds the secrets and the credential headers of a connection.
-    pub(super) fn add_secrets_of(&mut self, connection: &ResolvedConnection) {
+        let Some(connection) = context.connection else { return };
         for secret in connection.secrets() {
             self.add_secret(secret.expose());
         }

@@ -268,7 +268,7 @@ fn a_call_without_http_is_replayed_once_without_secrets_and_with_the_begin_of_it
     let secret = "canary-77ab";
     let inputs: Map =
         [("sql", Value::from("select 1")), ("file", Value::from(file(3)))].into_iter().collect();
-    let made = |inputs| MadeCall { action: "sql.query", inputs, connection: None };
+    let made = |inputs| MadeCall { action: "sql.query", inputs };
     let recorder = Cassette::for_recording();
     recorder.add_secret(secret);
     let result: Map =

@@ -60,6 +60,7 @@ fn event(entry: &Entry, context: &EventContext<'_>) -> Option<EventSpec> {
         connections: context.head.connection_types.clone(),
         connection_required: context.head.connection_required,
         inputs,
+        results: None,
         source,
     })
 }

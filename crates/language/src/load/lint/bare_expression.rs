@@ -263,7 +263,9 @@ impl TextPlace<'_> {
             (["state", key], Some(automation)) => {
                 !is_file(key) && finds(automation, |verb, _| stores(verb, key))
             }
-            (["execution", member], Some(_)) => ["id", "startedAt", "attempt", "resumeUrl"].contains(member),
+            (["execution", member], Some(_)) => {
+                ["id", "startedAt", "attempt", "url", "resumeUrl"].contains(member)
+            }
             (["automation", member], Some(_)) => ["id", "name"].contains(member),
             (["error", member, ..], Some(_)) => {
                 let handles = ["onError", "undo", "finally"].iter().any(|key| self.keys.contains(key));

@@ -292,7 +292,8 @@ impl<'d> Steps<'d> {
         if diagnostics.error_count() > before {
             unread.push("retry");
         }
-        let timeout = duration(reader.take("timeout"), &TIMEOUT, diagnostics);
+        let rule = verb.as_ref().map_or(&TIMEOUT, Verb::timeout_rule);
+        let timeout = duration(reader.take("timeout"), rule, diagnostics);
         let written = reader.take("onError");
         let on_error = self.on_error(written);
         if written.is_present() && on_error.is_none() {

@@ -12,7 +12,7 @@ use text::yaml::{Field, Kind, Map, MapReader};
 use super::VerbSpec;
 use super::reader::StepReader;
 use crate::load::common::{MAX_NAME, duration_within, shorten};
-use crate::load::inputs::{INPUT, form};
+use crate::load::inputs::{DECLARED, form, short_form};
 use crate::load::keys::{Choice, IDENTIFIER, Key, Object, Shape};
 use crate::load::template::{computed, condition as condition_of, expression, template};
 
@@ -42,8 +42,8 @@ static APPROVAL: Object = Object {
         ),
         Key::new(
             "form",
-            Shape::MapOf(IDENTIFIER, &Shape::Object(&INPUT)),
-            "The fields of the form, each with its type: `{reason: {type: text, required: true}}`.",
+            Shape::MapOf(IDENTIFIER, &DECLARED),
+            "The fields of the form, each with its type: `{reason: {type: text, required: true}}`, or the type alone.",
         ),
     ],
     choice: Choice::Any,
@@ -62,7 +62,17 @@ static WAIT_FOR_KEYS: Object = Object {
             Shape::Expression,
             "A condition on events of that name: an expression that reads `event.data` and `event.name`. Default: any.",
         ),
+        Key::new(
+            "since",
+            Shape::Duration,
+            "With `event`: events also count that were sent up to this long before the execution was accepted, at most 7d. Default: 0s.",
+        ),
         Key::new("approval", Shape::Object(&APPROVAL), "A person's answer, given at `execution.resumeUrl`."),
+        Key::new(
+            "until",
+            Shape::Expression,
+            "The instant at which the wait ends, in place of `timeout`: RFC 3339 text such as the result of `parseDate`, or seconds since 1970.",
+        ),
     ],
     choice: Choice::ExactlyOne(&["event", "approval"]),
 };
@@ -90,12 +100,12 @@ pub(super) static WAIT_FOR: VerbSpec = VerbSpec {
         Key::required(
             "waitFor",
             Shape::Object(&WAIT_FOR_KEYS),
-            "The event or approval: `{event: name, if: expression}` or `{approval: {message, options, form}}`.",
+            "The event or approval: `{event: name, if: expression, since: 5m}` or `{approval: {message, options, form}}`; with either `until`.",
         ),
         Key::new(
             "onTimeout",
             Shape::Enum(&["fail", "continue"]),
-            "What happens after `timeout`: the step fails (default), or its result is null.",
+            "What happens after `timeout` or at `until`: the step fails (default), or its result is null.",
         ),
     ],
     lower: lower_wait_for,
@@ -145,24 +155,41 @@ fn lower_wait_for(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
         .take("onTimeout")
         .one_of(&[("fail", OnTimeout::Fail), ("continue", OnTimeout::Continue)])
         .unwrap_or_default();
-    if step.take("onTimeout").is_present() && !step.take("timeout").is_present() {
+    let (on, until) = match step.object("waitFor", &WAIT_FOR_KEYS) {
+        Some(mut reader) => {
+            let on = wait_on(&mut reader, step, diagnostics);
+            let until = reader.take("until").node();
+            let until = until.map(|node| {
+                expression(node, "until", diagnostics)
+                    .unwrap_or_else(|| step.placeholder_expression("waitFor"))
+            });
+            let until = until.map(|until| (until, reader.key_span("until")));
+            reader.finish();
+            (on, until)
+        }
+        None => (None, None),
+    };
+    let has_timeout = step.take("timeout").is_present();
+    if let Some((_, span)) = until.as_ref().filter(|_| has_timeout) {
+        let message = "`until` and `timeout` both end this wait";
+        let help =
+            "remove one of the two: `until` is an instant, `timeout` counts from the start of the step";
+        diagnostics.push(
+            Diagnostic::error("conflicting-keys", message, *span)
+                .related(step.key_span("timeout"), "the other one")
+                .help(help),
+        );
+    }
+    if step.take("onTimeout").is_present() && !has_timeout && until.is_none() {
         let message = "`onTimeout` has no effect without a timeout";
         let span = step.key_span("onTimeout");
         diagnostics.push(Diagnostic::error("unused-setting", message, span).help("add `timeout: 2d`"));
     }
-    let on = match step.object("waitFor", &WAIT_FOR_KEYS) {
-        Some(mut reader) => {
-            let on = wait_on(&mut reader, step, diagnostics);
-            reader.finish();
-            on
-        }
-        None => None,
-    };
     let on = on.unwrap_or_else(|| {
         step.note("verb");
-        WaitOn::Event { name: Template::null(), condition: None }
+        WaitOn::Event { name: Template::null(), condition: None, since: None }
     });
-    Some(Verb::WaitFor(Box::new(WaitForStep { on, on_timeout })))
+    Some(Verb::WaitFor(Box::new(WaitForStep { on, until: until.map(|(until, _)| until), on_timeout })))
 }
 
 fn wait_on(
@@ -172,6 +199,17 @@ fn wait_on(
 ) -> Option<WaitOn> {
     let condition = reader.take("if");
     let approval = reader.take("approval").node();
+    let since = duration_within(
+        reader.take("since"),
+        "since",
+        &(Duration::ZERO..=WaitForStep::MAX_SINCE),
+        diagnostics,
+    );
+    if approval.is_some() && reader.take("since").is_present() {
+        let message = "`since` counts among events; an approval is asked anew";
+        let span = reader.key_span("since");
+        diagnostics.push(Diagnostic::error("conflicting-keys", message, span).help("remove `since`"));
+    }
     if approval.is_some() && condition.is_present() {
         let message = "`if` chooses among events; an approval has none";
         let span = reader.key_span("if");
@@ -186,16 +224,17 @@ fn wait_on(
         let message = field.node().filter(|_| field.name().is_some());
         let message = message.map_or_else(Template::null, |node| template(node, diagnostics));
         let options = options(reader.take("options"), diagnostics);
+        let short_form = short_form(reader.take("form")).is_some();
         let form = form(reader.take("form"), step.unreadable(), diagnostics);
         reader.finish();
-        return Some(WaitOn::Approval(Approval { message, options, form }));
+        return Some(WaitOn::Approval(Approval { message, options, form, short_form }));
     }
     let field = reader.take("event");
     let name = field.node().filter(|_| field.name().is_some()).map(|node| template(node, diagnostics))?;
     let condition: Option<Expression> = condition.node().map(|node| {
         condition_of(node, "if", diagnostics).unwrap_or_else(|| step.placeholder_expression("waitFor"))
     });
-    Some(WaitOn::Event { name, condition })
+    Some(WaitOn::Event { name, condition, since })
 }
 
 fn options(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<String> {

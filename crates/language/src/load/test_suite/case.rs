@@ -6,7 +6,7 @@ use text::diagnostic::Diagnostics;
 use text::yaml::Node;
 
 use super::super::common::{inner, named, plain};
-use super::super::keys::{Choice, IDENTIFIER, Key, Object, Shape};
+use super::super::keys::{AUTOMATION_ID, Choice, IDENTIFIER, Key, Object, Shape};
 use super::{DOUBLES, ENV, Environment, NOW, SECRETS, STATE, expect, start, stimulus};
 
 /// The default start of the test clock: 2026-01-01T00:00:00Z.
@@ -45,7 +45,7 @@ pub(super) static CASE: Object = Object {
         Key::new(
             "found",
             Shape::Template,
-            "The records of the poll or event: `trigger.results.body.data`. A list, unless the trigger says `deliver: each`.",
+            "The records of the poll, or the data of the event: `trigger.results.body.data`. Of a poll a list, unless the trigger says `deliver: each`.",
         ),
         Key::new(
             "events",
@@ -56,6 +56,11 @@ pub(super) static CASE: Object = Object {
             "approvals",
             Shape::List(&Shape::Object(&stimulus::APPROVAL)),
             "Answers of people while it runs, for `waitFor` with `approval`.",
+        ),
+        Key::new(
+            "receivers",
+            Shape::List(&Shape::Pattern(AUTOMATION_ID)),
+            "The automations that the events start which it sends with `events.emit`; they run in the same test. Default: none, events are only recorded.",
         ),
         Key::new("cancel", Shape::Object(&stimulus::CANCEL), "Cancels it while it runs."),
         Key::new(
@@ -87,6 +92,8 @@ pub(super) fn read(node: &Node, file: &Environment, diagnostics: &Diagnostics) -
     let (start, start_span) = start::read(&mut reader, diagnostics).unwrap_or((Start::Default, name.span));
     let trigger = named(reader.take("trigger"), diagnostics);
     let stimuli = stimulus::read(&mut reader, diagnostics);
+    let receivers = reader.take("receivers").items().unwrap_or_default();
+    let receivers = receivers.into_iter().filter_map(|item| named(item, diagnostics)).collect();
     let cassette = named(reader.take("cassette"), diagnostics);
     let cassette = cassette.filter(|name| is_file_name(name, diagnostics));
     let expect = reader.take("expect").node();
@@ -111,6 +118,7 @@ pub(super) fn read(node: &Node, file: &Environment, diagnostics: &Diagnostics) -
         state: environment.state,
         doubles,
         stimuli,
+        receivers,
         cassette,
         expect,
     })

@@ -317,6 +317,29 @@ steps:
 ",
     ),
     (
+        "own-events",
+        r"trigger:
+  event: order.paid
+  data:
+    order: {type: text, required: true, description: Its number.}
+    amount: number
+    tags: list
+  if: event.data.amount > 0
+  inputs: {order: '${{ event.data.order }}'}
+inputs: {order: text, last: text}
+steps:
+  - id: sent
+    waitFor: {event: order.sent, if: event.data.order == inputs.order, since: 5m, until: inputs.last}
+    onTimeout: continue
+  - id: returned
+    waitFor: {event: order.returned}
+    timeout: 0s
+    onTimeout: continue
+  - action: events.emit
+    with: {name: order.closed, data: {order: '${{ inputs.order }}'}}
+",
+    ),
+    (
         "anchors",
         r"trigger: {webhook: {verify: none}}
 steps:

@@ -1,5 +1,7 @@
 //! Steps: verbs, ids, settings, and the paths through them.
 
+use model::automation::{Verb, WaitOn};
+
 use super::{check_step, check_steps, check_with, good, shown};
 
 const SYNC: &str = "webhook: {mode: sync}";
@@ -389,6 +391,22 @@ fn a_wait_has_a_valid_duration_or_condition() {
     check_step("waitFor: {approval: {}}", &["missing-key 1:23"]);
     check_step("waitFor: {approval: {message: b, options: []}}", &["empty-list 1:45"]);
     check_step("waitFor: {event: a}\nonTimeout: continue", &["unused-setting 2:3"]);
+}
+
+#[test]
+fn a_wait_for_an_event_may_look_back_and_end_at_an_instant() {
+    check_step("waitFor: {event: a, since: 5m, until: inputs.at}\nonTimeout: continue", &[]);
+    check_step("waitFor: {event: a, since: 7d}\ntimeout: 0s", &[]);
+    check_step("waitFor: {event: a, since: 8d}\ntimeout: 1h", &["out-of-range 1:30"]);
+    check_step("waitFor: {event: a, since: '${{ inputs.a }}'}\ntimeout: 1h", &["wrong-type 1:30"]);
+    check_step("waitFor: {event: a, until: inputs.at}\ntimeout: 1h", &["conflicting-keys 1:23"]);
+    check_step("waitFor: {approval: {message: b}, until: inputs.at}", &[]);
+    check_step("waitFor: {approval: {message: b}, since: 5m}\ntimeout: 1h", &["conflicting-keys 1:37"]);
+    check_step("waitFor: {approval: {message: b}}\ntimeout: 0s", &["out-of-range 2:12"]);
+    check_step("wait: 1s\ntimeout: 0s", &["out-of-range 2:12"]);
+    let wait = good("trigger: {manual: {}}\nsteps: [{waitFor: {event: a, since: 5m}, timeout: 0s}]\n");
+    let Verb::WaitFor(wait) = &wait.steps.steps[0].verb else { panic!("a wait") };
+    assert!(matches!(wait.on, WaitOn::Event { since: Some(since), .. } if since.as_secs() == 300));
 }
 
 #[test]

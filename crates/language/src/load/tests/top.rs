@@ -48,7 +48,7 @@ fn all_problems_are_reported_together() {
     2 | trigger: {webook: {}}
       |           ^^^^^^ not a key of a trigger
       |
-      = note: allowed: `webhook`, `schedule`, `event`, `poll`, `manual`, `if`, `connection`, `with`, `every`, `start`, `deliver`, `inputs`, `enabled`
+      = note: allowed: `webhook`, `schedule`, `event`, `poll`, `manual`, `if`, `data`, `connection`, `with`, `every`, `start`, `deliver`, `inputs`, `enabled`
     help: did you mean `webhook`?
       |
     2 | trigger: {webhook: {}}
@@ -139,7 +139,11 @@ fn an_automation_without_steps_is_a_hint() {
 #[test]
 fn inputs_have_valid_types_options_and_bounds() {
     check_top("inputs: {a: {type: strng}}", &["unknown-value 1:20"]);
-    check_top("inputs: {a: text}", &["wrong-type 1:13"]);
+    good("inputs: {a: text, b: number}\ntrigger: {manual: {}}\nsteps: []\n");
+    check_top("inputs: {a: strng}", &["unknown-value 1:13"]);
+    check_top("inputs: {a: int}", &["unknown-value 1:13"]);
+    check_top("inputs: {a: choice}", &["missing-key 1:13"]);
+    check_top("inputs: {a: 1}", &["wrong-type 1:13"]);
     check_top("inputs: {a-b: {}}", &["invalid-name 1:10"]);
     check_top("inputs: {a: {type: choice}}", &["missing-key 1:14"]);
     check_top("inputs: {a: {type: text, options: [b]}}", &["conflicting-keys 1:26"]);
@@ -313,11 +317,30 @@ fn a_file_needs_the_level_of_its_latest_word() {
 }
 
 #[test]
+fn a_wait_needs_the_level_of_its_latest_word() {
+    for (text, word) in [
+        ("{waitFor: {event: a}, timeout: 1s}", None),
+        ("{waitFor: {event: a, since: 1s}}", Some("waitFor.since")),
+        ("{waitFor: {event: a, until: inputs.a}}", Some("waitFor.until")),
+        ("{waitFor: {event: a}, timeout: 0s}", Some("timeout: 0s")),
+        ("{waitFor: {approval: {message: a, form: {b: {type: text}}}}}", None),
+        ("{waitFor: {approval: {message: a, form: {b: text}}}}", Some("form by its types")),
+    ] {
+        let automation = good(&format!("trigger: {{manual: {{}}}}\nsteps: [{text}]\n"));
+        assert_eq!(automation.leveled_word.map(|word| word.word).as_deref(), word, "{text}");
+    }
+}
+
+#[test]
 fn a_file_needs_the_level_of_the_latest_word_of_its_head() {
     for (text, word) in [
         ("triggers: [{id: main, manual: {}}]", "triggers"),
         ("inputs: {a: {}}\ntrigger: {manual: {}, inputs: {a: 1}}", "inputs of a trigger"),
         ("trigger: {manual: {}, enabled: true}", "enabled of a trigger"),
+        ("trigger: {manual: {}}\ninputs: {a: text}", "inputs by their type"),
+        ("trigger: {event: order.paid, data: {a: text}}", "own event"),
+        ("trigger: {event: paid}", "own event"),
+        ("trigger: {event: cogwork.failure}", "event of the engine"),
         ("trigger: {manual: {}}\nfinally: [{set: {a: \"${{ outcome.status }}\"}}]", "outcome"),
     ] {
         let text = format!("{text}\nsteps: [{{wait: 1s}}]\n");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::automation::{Cadence, Misfire, Overlap, Trigger, WebhookMode};
+use model::automation::{Cadence, Misfire, Overlap, OwnEventTrigger, Trigger, WebhookMode};
 
 use super::{check, good, shown};
 
@@ -214,6 +214,58 @@ fn a_verification_names_a_preset_and_has_a_secret() {
     verify("{secret: '${{ secrets.a }}', content: '{bdy}'}", &["unknown-value 1:67"]);
     verify("{secret: '${{ secrets.a }}', content: '{timestamp}.{body}'}", &["missing-key 1:67"]);
     verify("{keys: [{secret: '${{ secrets.a }}', notAfter: soon}]}", &["invalid-time 1:76"]);
+}
+
+/// The own event that starts a file; `None` if its trigger may be the event of a connector.
+fn own_event(trigger: &str) -> Option<OwnEventTrigger> {
+    let automation = good(&file(trigger));
+    automation.triggers[0].on.own_event().cloned()
+}
+
+#[test]
+fn declared_data_or_a_name_of_another_form_make_an_own_event() {
+    for trigger in
+        ["{event: paid}", "{event: order-paid}", "{event: order.paid.twice}", "{event: order.paid, data: {}}"]
+    {
+        assert!(own_event(trigger).is_some(), "{trigger}");
+    }
+    for trigger in ["{event: wiki.pageChanged}", "{event: wiki.pageChanged, connection: mainWiki, every: 5m}"]
+    {
+        assert!(own_event(trigger).is_none(), "{trigger}");
+    }
+}
+
+#[test]
+fn data_of_an_event_have_the_form_of_inputs() {
+    let event = own_event(
+        "{event: order.paid, data: {order: {type: text, required: true}, amount: number, tags: list, size: {options: [s, l]}}}",
+    );
+    let event = event.expect("it is an own event");
+    let kinds: Vec<(&str, String, bool)> =
+        event.data.iter().map(|input| (input.name.as_str(), input.kind.describe(), input.required)).collect();
+    let expected = [
+        ("order", "text", true),
+        ("amount", "number", false),
+        ("tags", "list of anything", false),
+        ("size", "one of s, l", false),
+    ];
+    assert_eq!(kinds, expected.map(|(name, kind, required)| (name, kind.to_owned(), required)));
+    check_trigger("{event: order.paid, data: {order: string}}", &["unknown-value 1:44"]);
+    check_trigger("{event: order.paid, data: {order: choice}}", &["missing-key 1:44"]);
+    check_trigger("{event: order.paid, data: {order: {typ: text}}}", &["unknown-key 1:45"]);
+    check_trigger("{event: order.paid, data: {'2nd': text}}", &["invalid-name 1:37"]);
+    check_trigger("{event: order.paid, data: [order]}", &["wrong-type 1:37"]);
+    check_trigger("{event: order.paid, data: {order: 7}}", &["wrong-type 1:44"]);
+}
+
+#[test]
+fn the_name_of_an_own_event_is_literal_and_has_no_keys_of_a_connector() {
+    check_trigger("{event: 'order-${{ inputs.a }}'}", &["no-expression-here 1:25"]);
+    check_trigger(&format!("{{event: {}}}", "a".repeat(200)), &[]);
+    check_trigger(&format!("{{event: {}}}", "a".repeat(201)), &["invalid-name 1:18"]);
+    check_trigger("{event: order.paid, data: {a: text}, connection: crm}", &["conflicting-keys 1:47"]);
+    check_trigger("{event: order.paid, data: {a: text}, every: 5m}", &["conflicting-keys 1:47"]);
+    check_trigger("{schedule: {every: 5m}, data: {a: text}}", &["unused-setting 1:34"]);
 }
 
 #[test]

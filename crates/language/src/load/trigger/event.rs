@@ -1,8 +1,9 @@
-//! `event`: started by an event of another application. Its settings are beside it, like an action's.
+//! `event`: started by an event of another application, whose settings are beside it like an action's, or by an own event, which
+//! automations and the API send.
 
 use std::sync::Arc;
 
-use model::automation::{EventTrigger, Trigger, WebhookTrigger};
+use model::automation::{EventTrigger, OwnEventTrigger, SpannedName, Trigger, WebhookTrigger};
 use serde_json::json;
 use text::diagnostic::{Diagnostic, Diagnostics, Source};
 use text::units::MAX_DURATION;
@@ -10,17 +11,29 @@ use text::yaml::{Field, MapReader, Node, parse};
 
 use super::poll::{DELIVERIES, LEAST_PERIOD, STARTS, call};
 use super::webhook;
-use crate::load::common::{duration_within, named};
+use crate::load::common::{duration_within, is_action_name, named};
+use crate::load::inputs::event_data;
 
-/// The keys beside `event` that belong to it.
+/// The keys beside `event` that belong to an event of a connector.
 const BESIDE: [&str; 5] = ["connection", "with", "every", "start", "deliver"];
 
+/// The maximum length of the name of an own event, in bytes.
+const MAX_NAME: usize = 200;
+
+/// Reads an own event, or one of a connector. A name such as `order.paid` without further keys may be either: the catalog knows the
+/// connectors.
 pub(super) fn lower(
     node: &Node,
     reader: &mut MapReader<'_, '_>,
     diagnostics: &Diagnostics,
 ) -> Option<Trigger> {
     let event = named(Field::new(node, "event", diagnostics), diagnostics);
+    let has_data = reader.take("data").is_present();
+    let is_of_connector = || BESIDE.iter().any(|key| reader.has(key));
+    let is_own = |event: &SpannedName| !is_action_name(&event.name) && !is_of_connector();
+    if has_data || event.as_ref().is_some_and(is_own) {
+        return own_event(event, reader, diagnostics);
+    }
     let call = call(event, reader, diagnostics);
     let range = LEAST_PERIOD..=MAX_DURATION;
     let every = duration_within(reader.take("every"), "every", &range, diagnostics);
@@ -31,15 +44,46 @@ pub(super) fn lower(
     Some(Trigger::Event(Box::new(EventTrigger { call: call?, every, start, deliver })))
 }
 
-/// Reports the keys of an event that are beside another kind of trigger.
-pub(super) fn without(reader: &mut MapReader<'_, '_>, kind: &str, diagnostics: &Diagnostics) {
+fn own_event(
+    event: Option<SpannedName>,
+    reader: &mut MapReader<'_, '_>,
+    diagnostics: &Diagnostics,
+) -> Option<Trigger> {
     for key in BESIDE {
         if reader.take(key).is_present() {
-            let message = format!("`{key}` beside `{kind}` has no effect: it belongs to `event`");
+            let message =
+                format!("`data` declares an own event, and `{key}` belongs to an event of a connector");
             diagnostics.push(
-                Diagnostic::warning("unused-setting", message, reader.key_span(key))
-                    .help(format!("write it below `{kind}`, or remove it")),
+                Diagnostic::error("conflicting-keys", message, reader.key_span(key))
+                    .help("remove one of the two"),
             );
+        }
+    }
+    let data_span = reader.take("data").is_present().then(|| reader.key_span("data"));
+    let data = match data_span {
+        Some(_) => event_data(reader.take("data"), diagnostics),
+        None => Some(Vec::new()),
+    };
+    let event = event?;
+    if event.name.len() > MAX_NAME {
+        let message = format!("an event's name has at most {MAX_NAME} bytes, this one {}", event.name.len());
+        diagnostics.push(Diagnostic::error("invalid-name", message, event.span));
+        return None;
+    }
+    Some(Trigger::Own(Box::new(OwnEventTrigger { name: event, data: data?, data_span })))
+}
+
+/// Reports the keys of an event that are beside another kind of trigger.
+pub(super) fn without(reader: &mut MapReader<'_, '_>, kind: &str, diagnostics: &Diagnostics) {
+    for key in BESIDE.into_iter().chain(["data"]) {
+        if reader.take(key).is_present() {
+            let message = format!("`{key}` beside `{kind}` has no effect: it belongs to `event`");
+            let help = match key {
+                "data" => "declare the values of a start under `inputs`, at the top of the file".to_owned(),
+                _ => format!("write it below `{kind}`, or remove it"),
+            };
+            let span = reader.key_span(key);
+            diagnostics.push(Diagnostic::warning("unused-setting", message, span).help(help));
         }
     }
 }

@@ -19,6 +19,7 @@ use text::diagnostic::{Diagnostic, Diagnostics};
 use text::yaml::{Entry, Field, MapReader, Node};
 
 use super::common::{entry_name, inner, no_expression, shorten};
+use super::inputs;
 use super::keys::{Choice, IDENTIFIER, Key, Object, Shape};
 use super::template::{condition, template};
 
@@ -38,7 +39,7 @@ const KINDS: [Kind; 5] = [
 ];
 
 /// The keys of a trigger.
-const KEYS: [Key; 13] = [
+const KEYS: [Key; 14] = [
     Key::new(
         "webhook",
         Shape::Optional(&WEBHOOK),
@@ -47,8 +48,9 @@ const KEYS: [Key; 13] = [
     Key::new("schedule", Shape::Object(&schedule::SCHEDULE), "Started by the clock."),
     Key::new(
         "event",
-        Shape::Pattern(r"^[A-Za-z_][A-Za-z0-9_]*\.[A-Za-z_][A-Za-z0-9_]*$"),
-        "Started by an event of another application: `connector.event`, such as `wiki.pageChanged`.",
+        Shape::NonBlankText,
+        "Started by an event of another application, `connector.event` such as `wiki.pageChanged`; or by an own event of any other name, such as \
+         `order.paid`, that `events.emit` or the API sends.",
     ),
     Key::new("poll", Shape::Object(&poll::POLL), "Started by new data in the results of an action."),
     Key::new(
@@ -59,7 +61,13 @@ const KEYS: [Key; 13] = [
     Key::new(
         "if",
         Shape::Expression,
-        "A condition on the trigger: if it is false, no execution starts. Reads `trigger`, `configVars` and `automation`.",
+        "A condition on the trigger: if it is false, no execution starts. Reads `trigger`, `configVars` and `automation`; with an own event also \
+         `event`.",
+    ),
+    Key::new(
+        "data",
+        Shape::MapOf(IDENTIFIER, &inputs::DECLARED),
+        "With an own `event`: the data that the automation reads, each field with its type, in the form of `inputs`. Default: any data.",
     ),
     Key::new(
         "connection",
@@ -81,7 +89,7 @@ const KEYS: [Key; 13] = [
     Key::new(
         "inputs",
         Shape::MapOf(IDENTIFIER, &Shape::Template),
-        "What it gives the `inputs` of the automation. Values may contain `${{ }}`, which read `trigger`, `configVars` and `automation`.",
+        "What it gives the `inputs` of the automation. Values may contain `${{ }}`, which read what `if` reads.",
     ),
     Key::new("enabled", Shape::Bool, "`false`: it starts nothing. Default: true."),
 ];
@@ -226,7 +234,8 @@ fn read_node(node: &Node, is_listed: bool, diagnostics: &Diagnostics) -> Option<
     let condition = reader.take("if").node().and_then(|node| condition(node, "if", diagnostics));
     let enabled = reader.take("enabled").bool();
     let inputs_span = reader.key_span("inputs");
-    let inputs = inputs(reader.take("inputs"), &mut settled, diagnostics).map(|inputs| (inputs, inputs_span));
+    let inputs =
+        given_inputs(reader.take("inputs"), &mut settled, diagnostics).map(|inputs| (inputs, inputs_span));
     reader.finish();
     // With two kinds the intended one is unknown.
     let (on, span) = kinds.pop().filter(|_| kinds.is_empty())?;
@@ -252,7 +261,7 @@ fn trigger_id(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Trigger
 }
 
 /// Reads `inputs`. `settled` becomes false if not everything can be read.
-fn inputs(
+fn given_inputs(
     field: Field<'_, '_>,
     settled: &mut bool,
     diagnostics: &Diagnostics,

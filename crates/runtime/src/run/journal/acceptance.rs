@@ -86,6 +86,7 @@ mod tests {
             clock: Arc::new(clock.clone()),
             notices: broadcast::channel(1).0,
             redactor: value::redact::Redactor::default(),
+            outbox: Arc::default(),
         };
         let acceptance = PendingAcceptance::new(accept, automation.clone(), Arc::default());
         let journal = Journal::to_accept(id, &automation, (at, clock.wall_offset()), around, acceptance);

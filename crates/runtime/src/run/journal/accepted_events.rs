@@ -179,6 +179,7 @@ mod tests {
             clock: Arc::new(clock.clone()),
             notices: broadcast::channel(1).0,
             redactor: Redactor::default(),
+            outbox: Arc::default(),
         };
         let id = ExecutionId::new(clock.now(), [7; 10]);
         Journal::new(id, &automation, (clock.now(), clock.wall_offset()), around)

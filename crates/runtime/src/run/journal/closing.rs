@@ -137,6 +137,7 @@ impl Journal {
         self.end_pause(&mut state, step);
         state.watermark.record(Effect::Write);
         state.watermark.call_recorded(step);
+        state.events.step_ended(step, outcome);
         state.begun.closing.insert(step.to_owned(), outcome.clone());
         let (at, step, outcome) = (self.clock.now(), step.to_owned(), outcome.clone());
         state.record(&*self.clock, Event::StepClosing { at, step, outcome });

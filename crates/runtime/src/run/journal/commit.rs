@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use model::action::Effect;
 use model::execution::{Event, Outcome, Status};
 use model::{Backoff, LogLine};
-use store::{AcceptOutcome, Append, InitialEvents};
+use store::{AcceptOutcome, Append, InitialEvents, OutboxRow};
 
 use super::Journal;
 use super::acceptance::PendingAcceptance;
@@ -41,6 +41,8 @@ struct InFlightCommit {
     status: Status,
     /// True if a step that a crash may have interrupted ends with this write.
     passes: bool,
+    /// The names of the events that are sent with it.
+    sent: Vec<String>,
     /// The events and lines for subscribers; copied only if there are any.
     published: Option<(Vec<Event>, Vec<LogLine>)>,
     /// The locks of the written state, held until it can be read.
@@ -55,6 +57,11 @@ struct InFlightCommit {
 enum WriteResult {
     Appended,
     Accepted(AcceptOutcome),
+}
+
+/// Returns the names of events.
+fn names(rows: &[OutboxRow]) -> Vec<String> {
+    rows.iter().map(|row| row.name.clone()).collect()
 }
 
 /// True if an event ends a try of a step or of the execution, so that earlier crashes no longer count.
@@ -180,8 +187,9 @@ impl Journal {
         let status = state.outcome.as_ref().map_or(Status::Running, Outcome::status);
         let (events, logs) = (state.take_events(), std::mem::take(&mut state.logs));
         let effects = state.watermark.begin_write();
+        let emits = state.events.take();
         drop(state);
-        let mut already = InitialEvents { events, logs: self.redact_lines(logs) };
+        let mut already = InitialEvents { events, logs: self.redact_lines(logs), emits };
         self.export_logs(&already.logs);
         self.redact_events(&mut already.events);
         (already, effects, status)
@@ -205,6 +213,7 @@ impl CommitState {
             let (already, effects, status) = journal.already();
             let published = journal.is_watched().then(|| (already.events.clone(), already.logs.clone()));
             let events = u32::try_from(already.events.len()).unwrap_or(u32::MAX);
+            let sent = names(&already.emits);
             let store = journal.store.clone();
             let write =
                 Box::pin(async move { acceptance.write(&*store, already).await.map(WriteResult::Accepted) });
@@ -214,6 +223,7 @@ impl CommitState {
                 effects,
                 status,
                 passes,
+                sent,
                 published,
                 _locks,
                 write,
@@ -245,6 +255,7 @@ impl CommitState {
                 logs: journal.redact_lines(std::mem::take(&mut state.logs)),
                 state: std::mem::take(&mut state.writes),
                 snapshot: std::mem::take(&mut state.loops.change),
+                emits: state.events.take(),
             };
             (append, effects, std::mem::take(&mut state.locks))
         };
@@ -253,14 +264,16 @@ impl CommitState {
         let published = journal.is_watched().then(|| (append.events.clone(), append.logs.clone()));
         let passes = journal.resumed && append.events.iter().any(ends_a_try);
         let (count, status) = (u32::try_from(append.events.len()).unwrap_or(u32::MAX), append.status);
+        let sent = names(&append.emits);
         let (store, append) = (journal.store.clone(), Arc::new(append));
-        let sent = append.clone();
-        let write = Box::pin(async move { store.append(&sent).await.map(|()| WriteResult::Appended) });
+        let written = append.clone();
+        let write = Box::pin(async move { store.append(&written).await.map(|()| WriteResult::Appended) });
         self.in_flight = Some(InFlightCommit {
             events: count,
             effects,
             status,
             passes,
+            sent,
             published,
             _locks: locks,
             write,
@@ -302,6 +315,9 @@ impl CommitState {
                 journal.leaves_at_refusal.store(false, Ordering::Relaxed);
                 self.next += in_flight.events;
                 journal.state().watermark.commit(in_flight.effects);
+                if !in_flight.sent.is_empty() {
+                    journal.outbox.committed(in_flight.sent.iter().map(String::as_str));
+                }
                 if in_flight.passes {
                     journal.passed.store(true, Ordering::Relaxed);
                 }

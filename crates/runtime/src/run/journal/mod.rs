@@ -9,6 +9,7 @@ mod pauses;
 mod redaction;
 mod replay;
 mod retries;
+mod sent_events;
 mod snapshot;
 mod starts;
 mod watermark;
@@ -38,6 +39,7 @@ pub(crate) use pauses::{Due, StepWait, Suspension, Taken, Times, Wake};
 pub(crate) use replay::{ReplaySource, StoredLog};
 use retries::UnknownAttempt;
 pub(crate) use retries::{Inside, Tries};
+use sent_events::SentEvents;
 use snapshot::Loops;
 pub(crate) use snapshot::{LoopPosition, SnapshotState};
 use starts::StepStart;
@@ -48,6 +50,7 @@ use crate::clock::{Clock, MonotonicTime};
 use crate::context::Context;
 use crate::locks::StoreLock;
 use crate::observer::Observed;
+use crate::outbox::Outbox;
 use crate::run::Exit;
 
 /// The number of pending events or log lines from which they are committed for their own sake.
@@ -72,6 +75,7 @@ pub(crate) struct Journal {
     /// Otherwise only the scope keeps results, which saves memory in long loops.
     keeps_outcomes: bool,
     redactor: Redactor,
+    outbox: Arc<Outbox>,
     /// The exporter of its traces and logs; `None` without a collector.
     observed: Option<Observed>,
     /// True if the execution has read a secret, so that its events have to be redacted.
@@ -130,6 +134,7 @@ struct State {
     /// The writes of the next commit to the state of automations, and the locks that are held until it is done.
     writes: Vec<StateWrite>,
     locks: Vec<StoreLock>,
+    events: SentEvents,
     logs: Vec<Line>,
     watermark: Watermark,
     /// The error of a write that has failed, after which nothing is written.
@@ -162,6 +167,7 @@ pub(crate) struct JournalContext {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) notices: broadcast::Sender<EngineEvent>,
     pub(crate) redactor: Redactor,
+    pub(crate) outbox: Arc<Outbox>,
 }
 
 impl From<&Context> for JournalContext {
@@ -172,6 +178,7 @@ impl From<&Context> for JournalContext {
             clock: context.clock.clone(),
             notices: context.notices.clone(),
             redactor: context.settings.redactor.clone(),
+            outbox: context.outbox.clone(),
         }
     }
 }
@@ -197,6 +204,7 @@ impl Journal {
             resumed: false,
             traits,
             redactor: around.redactor,
+            outbox: around.outbox,
             observed: None,
             reads_secrets: AtomicBool::new(false),
             verdict: SetOnce::new_with(Some(Ok(AcceptOutcome::New))),
@@ -353,6 +361,7 @@ impl Journal {
         let mut state = self.state();
         state.watermark.record(effect);
         state.forget_attempts(step);
+        state.events.discard(step);
         let now = self.clock.now();
         self.end_pause(&mut state, step);
         state.failing.insert(step.to_owned(), error.clone());
@@ -369,6 +378,7 @@ impl Journal {
             state.failing.remove(step);
         }
         state.settle(step, &outcome);
+        state.events.step_ended(step, &outcome);
         let now = self.clock.now();
         self.end_pause(&mut state, step);
         state.note_finish_order(step, self.traits.has_undo);
@@ -499,7 +509,10 @@ impl Journal {
     /// True if the pending events should be committed now: there are many, or other executions wait for a lock.
     pub(crate) fn wants_commit(&self) -> bool {
         let state = self.state();
-        state.pending.len() >= HEAVY || state.logs.len() >= HEAVY || !state.writes.is_empty()
+        state.pending.len() >= HEAVY
+            || state.logs.len() >= HEAVY
+            || !state.writes.is_empty()
+            || state.events.is_heavy()
     }
 
     fn is_watched(&self) -> bool {

@@ -179,7 +179,12 @@ fn waits_for_the_clock(automation: &Automation, step: &str) -> bool {
     let id = step.split(['[', '#']).next().unwrap_or_default();
     let mut found = false;
     automation.walk(&mut |known| {
-        found |= known.id.as_ref() == id && matches!(known.verb, Verb::Wait(WaitStep::Until(_)));
+        found |= known.id.as_ref() == id
+            && match &known.verb {
+                Verb::Wait(WaitStep::Until(_)) => true,
+                Verb::WaitFor(wait) => wait.until.is_some(),
+                _ => false,
+            };
     });
     found
 }
@@ -222,7 +227,11 @@ impl Replay<'_> {
                 let waiting = StepWait { since: *at, until: *until, on: on.clone() };
                 self.pauses.begins(step);
                 let due = until.map(|until| match on {
-                    WaitReason::Time if waits_for_the_clock(self.automation, step) => Due::At(until),
+                    WaitReason::Time | WaitReason::Event { .. } | WaitReason::Approval { .. }
+                        if waits_for_the_clock(self.automation, step) =>
+                    {
+                        Due::At(until)
+                    }
                     _ => Due::After(scale.steady(until)),
                 });
                 let limit = limit.map(|limit| scale.steady(limit));
@@ -429,6 +438,7 @@ mod tests {
             clock: Arc::new(clock.clone()),
             notices: broadcast::channel(1).0,
             redactor: value::redact::Redactor::default(),
+            outbox: Arc::default(),
         };
         let count = u32::try_from(events.len()).expect("a few");
         let log = StoredLog { events: &events, snapshot: None, count };

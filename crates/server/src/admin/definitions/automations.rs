@@ -88,6 +88,9 @@ struct TriggerView {
     /// As `triggerWords` of the automation.
     #[serde(skip_serializing_if = "Option::is_none")]
     words: Option<String>,
+    /// True if an own event starts it, whose name `words` is.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_own_event: bool,
     /// True if it is mounted.
     enabled: bool,
     /// The address that starts it; only for credentials with the scope `run`.
@@ -213,6 +216,7 @@ impl Api {
             name: mount.deployment.automation.trigger_key(&mount.declared().id).name(),
             kind: mount.on().kind(),
             words: trigger_words(mount),
+            is_own_event: mount.on().own_event().is_some(),
             enabled: mount.is_enabled(),
             live_url: mount.live_url(&base),
             test_url: mount.test_url(&base),
@@ -418,6 +422,7 @@ fn trigger_words(mount: &Mount) -> Option<String> {
         Trigger::Webhook(webhook) if webhook.mode == WebhookMode::Sync => Some("sync".to_owned()),
         Trigger::Webhook(_) => Some("async".to_owned()),
         Trigger::Schedule(_) => mount.schedule().map(|schedule| schedule.describe()),
+        Trigger::Own(event) => Some(event.name.name.clone()),
         trigger => trigger.call().map(|call| call.action.name.clone()),
     }
 }

@@ -24,8 +24,8 @@ const COUNTED: u32 = 10_000;
 /// The time after which a search answers with what it has found.
 const SEARCH_TIME: Duration = Duration::from_secs(1);
 /// The kinds of origins.
-const ORIGINS: [&str; 9] =
-    ["webhook", "test", "schedule", "poll", "event", "manual", "call", "replay", "imported"];
+const ORIGINS: [&str; 10] =
+    ["webhook", "test", "schedule", "poll", "event", "emitted", "manual", "call", "replay", "imported"];
 /// The kinds of waits of steps.
 const PAUSES: [&str; 5] = ["time", "event", "approval", "call", "retry"];
 

@@ -1,10 +1,10 @@
 //! Waiting executions, and the answers and events sent to them.
 
 use axum::extract::State;
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use model::execution::{History, WaitReason};
-use runtime::{Answer as Answered, AnsweredQuestion, QueueStatus, SignalError};
+use runtime::{Answer as Answered, AnsweredQuestion, QueueStatus, SentEvent, SignalError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use store::Wait;
@@ -20,7 +20,9 @@ use crate::admin::{Api, Problem, Shared};
 const BY: &str = "the API";
 /// Maximum number of characters of a sender.
 const BY_CHARS: usize = 200;
-/// Maximum number of bytes of an event's name, as a step takes it.
+/// The header with the id of an event.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// Maximum number of bytes of an event's name, as a step takes it, and of its id.
 const NAME_BYTES: usize = 200;
 
 /// The reasons why an execution waits.
@@ -174,6 +176,9 @@ pub(crate) struct EmitBody {
     data: Option<serde_json::Value>,
     /// The sender, as text for the history, at most 200 characters.
     by: Option<String>,
+    /// Its id, at most 200 bytes: events with the same id start a trigger once. Without it the header `Idempotency-Key` counts, or else a
+    /// new id.
+    id: Option<String>,
 }
 
 /// To whom an event was sent.
@@ -185,26 +190,39 @@ pub(crate) struct Emitted {
     /// True if it is kept for executions that were accepted before and wait for it later. An event is not kept if no automation in force
     /// waits for its name, if it has 1 MiB or more, or if too many events are kept.
     kept: bool,
+    /// Its id.
+    id: String,
+    /// The triggers that it starts: `orders`, `orders/paid`. It is stored until each of them has started or declined it.
+    starts: Vec<String>,
 }
 
-/// Send an event to the executions that wait for it
+/// Send an event to the executions that wait for it, and to the triggers that it starts
 #[utoipa::path(
     post, path = "/api/v1/events", tag = "executions", request_body = EmitBody,
-    responses((status = 200, description = "How many waited for it", body = Emitted)),
+    params(("idempotency-key" = Option<String>, Header, description = "The id of the event, if the body has none")),
+    responses((status = 200, description = "How many waited for it, and what it starts", body = Emitted)),
 )]
 pub(crate) async fn emit(
     State(api): Shared,
-    Body(EmitBody { name, data, by }): Body<EmitBody>,
+    headers: HeaderMap,
+    Body(EmitBody { name, data, by, id }): Body<EmitBody>,
 ) -> Result<Answer<Emitted>, Problem> {
     if name.is_empty() || name.len() > NAME_BYTES {
         let detail = format!("the name of an event has from 1 to {NAME_BYTES} bytes");
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_event", detail));
     }
+    let key = || Some(headers.get(IDEMPOTENCY_KEY)?.to_str().ok()?.to_owned());
+    let id = id.or_else(key);
+    if id.as_ref().is_some_and(|id| id.is_empty() || id.len() > NAME_BYTES) {
+        let detail = format!("the id of an event has from 1 to {NAME_BYTES} bytes");
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_event", detail));
+    }
     let by = text::truncate(&by.unwrap_or_else(|| BY.to_owned()), BY_CHARS).into_owned();
     let (engine, data) = (api.engine.clone(), data.map(Value::from_serde).unwrap_or_default());
     // A caller that disconnects must not leave some of the waiting executions without the event.
-    let sent = api.to_its_end(async move { engine.admission().emit(&name, data, Some(by)).await }).await??;
-    Ok(Answer::ok(Emitted { delivered: sent.delivered, kept: sent.kept }))
+    let sent = async move { engine.admission().emit_as(id, &name, data, Some(by)).await };
+    let SentEvent { delivered, kept, id, starts } = api.to_its_end(sent).await??;
+    Ok(Answer::ok(Emitted { delivered, kept, id, starts }))
 }
 
 impl From<SignalError> for Problem {

@@ -3,6 +3,7 @@
 pub(crate) mod addresses;
 pub(crate) mod listening;
 pub(crate) mod moves;
+pub(crate) mod own_events;
 pub(crate) mod payload;
 pub(crate) mod polls;
 pub(crate) mod saved_payloads;

@@ -139,7 +139,7 @@ impl Reader<'_> {
             StartForm::Data { .. } => {
                 self.only(&parts, &["data"]);
                 let data = parts.remove("data").map(Value::from_serde).unwrap_or_default();
-                Some(Payload::Poll { data, polled_at: self.now })
+                Some(self.mount.on().data_payload(data, self.now))
             }
             StartForm::Instant => self.schedule(&parts),
             StartForm::Inputs => {

@@ -31,6 +31,8 @@ const POLL_KEYS: &str = "INSERT INTO poll_keys (automation, key, seen_ns) \
     SELECT * FROM unnest($1::text[], $2::bytea[], $3::int8[])";
 const POLL_LOG: &str = "INSERT INTO poll_log (automation, body) \
     SELECT automation, body FROM unnest($1::text[], $2::bytea[]) WITH ORDINALITY AS t (automation, body, place) ORDER BY place";
+const OUTBOX: &str = "INSERT INTO outbox (id, name, body, at_ns) \
+    SELECT * FROM unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::int8[])";
 const SUBSCRIPTIONS: &str =
     "INSERT INTO subscriptions (id, body) SELECT * FROM unnest($1::bytea[], $2::bytea[])";
 
@@ -159,5 +161,10 @@ async fn triggers(transaction: &Transaction<'_>, records: &[Record]) -> Result<(
     run(transaction, POLL_LOG, bodies.len(), &[&automations, &bodies]).await?;
     let ids = column!(records, Record::Subscription { id, .. } => id.as_bytes());
     let bodies = column!(records, Record::Subscription { body, .. } => body.as_bytes());
-    run(transaction, SUBSCRIPTIONS, ids.len(), &[&ids, &bodies]).await
+    run(transaction, SUBSCRIPTIONS, ids.len(), &[&ids, &bodies]).await?;
+    let ids = column!(records, Record::Outbox { id, .. } => uuid::Uuid::from_bytes(*id));
+    let names = column!(records, Record::Outbox { name, .. } => name.as_bytes());
+    let bodies = column!(records, Record::Outbox { body, .. } => body.as_bytes());
+    let instants = column!(records, Record::Outbox { at_ns, .. } => *at_ns);
+    run(transaction, OUTBOX, ids.len(), &[&ids, &names, &bodies, &instants]).await
 }

@@ -89,6 +89,12 @@ fn query(kind: Kind) -> &'static str {
              ORDER BY automation, key LIMIT $3"
         }
         Kind::PollLog => "SELECT automation, body, no FROM poll_log WHERE no > $1 ORDER BY no LIMIT $2",
+        Kind::Outbox => {
+            "SELECT id, name, body, at_ns FROM ( \
+               SELECT *, sum(octet_length(body)) OVER (ORDER BY id) - octet_length(body) AS before FROM ( \
+                 SELECT * FROM outbox WHERE id > $1 ORDER BY id LIMIT $2) s) t \
+             WHERE before < 4194304 ORDER BY id"
+        }
         _ => "SELECT id, body FROM subscriptions WHERE id > $1 ORDER BY id LIMIT $2",
     }
 }
@@ -107,6 +113,10 @@ async fn rows(client: &Client, kind: Kind, after: &Place) -> std::result::Result
         Kind::PollKeys => vec![Box::new(first), Box::new(second.as_bytes())],
         Kind::PollLog => vec![Box::new(after.number(0, i64::MIN))],
         Kind::Subscriptions => vec![Box::new(first.as_bytes())],
+        Kind::Outbox => {
+            let last = Uuid::from_slice(&after.bytes(0)).unwrap_or_default();
+            vec![Box::new(last)]
+        }
         _ => vec![Box::new(first)],
     };
     let mut params: Vec<&(dyn ToSql + Sync)> =
@@ -179,6 +189,11 @@ fn record(kind: Kind, row: &Row) -> std::result::Result<(Record, Place), Error> 
         Kind::PollLog => {
             let place = Place::one(get::<i64>(row, 2)?.to_string());
             (Record::PollEntry { automation: get(row, 0)?, body: text(row, 1)? }, place)
+        }
+        Kind::Outbox => {
+            let id = id(row, 0)?;
+            let (name, body, at_ns) = (text(row, 1)?, text(row, 2)?, get(row, 3)?);
+            (Record::Outbox { id, name, body, at_ns }, Place::one(hex(&id)))
         }
         _ => {
             let (id, body) = (text(row, 0)?, text(row, 1)?);

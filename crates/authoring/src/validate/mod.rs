@@ -124,3 +124,6 @@ fn check_as(catalog: &Catalog, path: &str, name: &str, text: &str, kind: Option<
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,255 @@
+//! The delivery of the events with one name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use catalog::Mount;
+use jiff::{SignedDuration, Timestamp};
+use model::ExecutionId;
+use model::automation::TriggerKey;
+use model::execution::OutboxEvent;
+use runtime::{Error, MonotonicTime, NewStart, parse_engine_row_name};
+use store::{Accept, OutboxRow};
+
+use crate::ingress::Ingress;
+
+/// The maximum number of events of one acceptance.
+const PAGE: u32 = 128;
+/// The maximum number of events that the triggers which take some are ahead of those which do not.
+const AHEAD: usize = 2048;
+/// The time after which an event is dropped for the triggers that have not taken it.
+const LONGEST: SignedDuration = SignedDuration::from_hours(24 * 7);
+/// The reason why an event is dropped.
+const NOT_STARTED: &str = "it could not start for 7 days";
+
+/// The progress with events that some triggers have and others could not take. It is lost with the process, and then those that have
+/// them get them again, as duplicates.
+#[derive(Default)]
+pub(super) struct Lane {
+    /// The triggers that have an event, by its place.
+    taken: BTreeMap<ExecutionId, BTreeSet<TriggerKey>>,
+}
+
+/// The result of a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Delivered {
+    /// There is none left.
+    All,
+    /// Another node delivers them.
+    Elsewhere,
+    /// A trigger could not take some, or the store failed.
+    NotAll,
+    /// Some are due at this time.
+    Later(MonotonicTime),
+}
+
+/// An event with its row.
+struct Event {
+    row: OutboxRow,
+    /// `None` if the row cannot be read.
+    event: Option<OutboxEvent>,
+}
+
+impl Ingress {
+    /// Delivers the events with a name until there is none left, or none that a trigger could take.
+    pub(super) async fn deliver(self: Arc<Self>, name: String, mut lane: Lane) -> (Lane, Delivered) {
+        let Some(_hold) = self.peers.shards.hold_shard(OutboxRow::shard_of(&name)) else {
+            self.leave_engine_rows(&name);
+            return (Lane::default(), Delivered::Elsewhere);
+        };
+        let mut delivery = Delivery { ingress: &self, lane: &mut lane, blocked: BTreeSet::new() };
+        let delivered = match parse_engine_row_name(&name) {
+            Some((event, trigger)) => self.deliver_engine(&name, event, &trigger).await,
+            None => delivery.run(&name).await,
+        };
+        let delivered = match delivered {
+            Ok(delivered) => delivered,
+            Err(error) => {
+                if let Error::Store(error) = &error {
+                    self.context.lost(error);
+                } else if self.context.accepting() {
+                    tracing::warn!(event = name, %error, "events cannot be delivered; it is tried again");
+                }
+                Delivered::NotAll
+            }
+        };
+        (lane, delivered)
+    }
+}
+
+/// A run through the events with one name.
+struct Delivery<'a> {
+    ingress: &'a Arc<Ingress>,
+    lane: &'a mut Lane,
+    /// The triggers that could not take an event in this run: they get no later one either.
+    blocked: BTreeSet<TriggerKey>,
+}
+
+impl Delivery<'_> {
+    async fn run(&mut self, name: &str) -> Result<Delivered, Error> {
+        let (mut after, mut left) = (None, 0);
+        let mut seen = BTreeSet::new();
+        loop {
+            if !self.ingress.context.accepting() {
+                return Err(Error::Closing);
+            }
+            let page = self.ingress.context.store.outbox_page(name, after, PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.id);
+            seen.extend(page.iter().map(|row| row.id));
+            left += self.deliver_page(name, page).await?;
+            if left >= AHEAD {
+                return Ok(Delivered::NotAll);
+            }
+        }
+        self.lane.taken.retain(|id, _| seen.contains(id));
+        Ok(if left == 0 { Delivered::All } else { Delivered::NotAll })
+    }
+
+    /// Delivers events to each trigger that is in force now. Returns the number of those that are left.
+    async fn deliver_page(&mut self, name: &str, rows: Vec<OutboxRow>) -> Result<usize, Error> {
+        let consumers = self.ingress.context.event_consumers(name);
+        let keys: BTreeSet<TriggerKey> = consumers.iter().map(Mount::key).collect();
+        let mut events: Vec<Event> = rows.into_iter().map(Event::read).collect();
+        // Nothing is in force that they start, or they cannot be read.
+        let nothing =
+            |event: &Event| keys.is_empty() || event.event.is_none() || self.lane.has_all(event, &keys);
+        let (over, open): (Vec<Event>, Vec<Event>) = events.drain(..).partition(nothing);
+        self.delete(&over, Vec::new()).await?;
+        events = open;
+        for consumer in &consumers {
+            self.deliver_to(consumer, &keys, &mut events).await?;
+            if events.is_empty() {
+                return Ok(0);
+            }
+        }
+        self.drop_old(&mut events, &keys).await?;
+        Ok(events.len())
+    }
+
+    /// Delivers events to one trigger, and removes those that nobody else is to get.
+    async fn deliver_to(
+        &mut self,
+        mount: &Mount,
+        consumers: &BTreeSet<TriggerKey>,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Error> {
+        let key = mount.key();
+        if self.blocked.contains(&key) {
+            return Ok(());
+        }
+        let room = self.ingress.admission.queue_room();
+        let (mut starts, mut taken, mut delivered) = (Vec::new(), Vec::new(), Vec::new());
+        for Event { row, event } in events.iter() {
+            let Some(event) = event.as_ref().filter(|_| !self.lane.has(row.id, &key)) else { continue };
+            let start = self.ingress.event_start(mount, event).await;
+            if start.is_some() && starts.len() >= room {
+                self.ingress.context.rejections.count(Some(&key.automation), "busy");
+                self.blocked.insert(key.clone());
+                break;
+            }
+            starts.extend(start);
+            taken.push(row.id);
+            if consumers.iter().all(|other| *other == key || self.lane.has(row.id, other)) {
+                delivered.push(row.id);
+            }
+        }
+        if taken.is_empty() {
+            return Ok(());
+        }
+        self.accept(mount, starts, delivered.clone()).await?;
+        for id in taken {
+            self.lane.taken.entry(id).or_default().insert(key.clone());
+        }
+        self.forget(&delivered);
+        events.retain(|event| !delivered.contains(&event.row.id));
+        Ok(())
+    }
+
+    async fn accept(
+        &self,
+        mount: &Mount,
+        starts: Vec<NewStart>,
+        delivered: Vec<ExecutionId>,
+    ) -> Result<(), Error> {
+        if starts.is_empty() && delivered.is_empty() {
+            return Ok(());
+        }
+        let (ingress, count) = (self.ingress, delivered.len());
+        let with = Accept { delivered, ..Accept::default() };
+        if starts.is_empty() {
+            ingress.context.store.accept(&with).await?;
+        } else {
+            ingress.admission.accept_batch(&mount.deployment, starts, with).await?;
+        }
+        ingress.context.outbox.deleted(count);
+        Ok(())
+    }
+
+    /// Deletes events that start nothing.
+    async fn delete(&mut self, events: &[Event], emits: Vec<OutboxRow>) -> Result<(), Error> {
+        if events.is_empty() {
+            return Ok(());
+        }
+        let delivered: Vec<ExecutionId> = events.iter().map(|event| event.row.id).collect();
+        let accept = Accept { delivered: delivered.clone(), emits, ..Accept::default() };
+        self.ingress.context.store.accept(&accept).await?;
+        self.ingress.rows_committed(&accept.emits);
+        self.ingress.context.outbox.deleted(delivered.len());
+        self.forget(&delivered);
+        Ok(())
+    }
+
+    /// Drops events that some triggers could not take for too long.
+    async fn drop_old(
+        &mut self,
+        events: &mut Vec<Event>,
+        consumers: &BTreeSet<TriggerKey>,
+    ) -> Result<(), Error> {
+        let now = self.ingress.context.clock.now();
+        let old: Vec<Event> = events.extract_if(.., |event| is_over(event.row.at, now)).collect();
+        let catalog = self.ingress.context.catalog();
+        let mut failures = Vec::new();
+        for Event { row, event } in &old {
+            let id = event.as_ref().map_or("", |event| event.event.id.as_str());
+            for consumer in consumers.iter().filter(|consumer| !self.lane.has(row.id, consumer)) {
+                self.ingress.context.rejections.count(Some(&consumer.automation), "undelivered");
+                tracing::error!(event = row.name, id, trigger = %consumer, "an event is dropped: the trigger could not start for 7 days");
+                if let Some(mount) = catalog.trigger(consumer) {
+                    failures.extend(self.ingress.dropped_event(&mount, &row.name, id, NOT_STARTED));
+                }
+            }
+        }
+        self.delete(&old, failures).await
+    }
+
+    fn forget(&mut self, delivered: &[ExecutionId]) {
+        for id in delivered {
+            self.lane.taken.remove(id);
+        }
+    }
+}
+
+impl Lane {
+    fn has(&self, id: ExecutionId, trigger: &TriggerKey) -> bool {
+        self.taken.get(&id).is_some_and(|taken| taken.contains(trigger))
+    }
+
+    fn has_all(&self, event: &Event, triggers: &BTreeSet<TriggerKey>) -> bool {
+        triggers.iter().all(|trigger| self.has(event.row.id, trigger))
+    }
+}
+
+impl Event {
+    fn read(row: OutboxRow) -> Self {
+        let event = serde_json::from_str(&row.body);
+        let event = event.inspect_err(
+            |error| tracing::error!(event = row.name, place = %row.id, %error, "an event cannot be read; it starts nothing"),
+        );
+        Self { event: event.ok(), row }
+    }
+}
+
+fn is_over(sent: Timestamp, now: Timestamp) -> bool {
+    now.duration_since(sent) > LONGEST
+}
