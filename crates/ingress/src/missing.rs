@@ -34,7 +34,7 @@ pub(crate) async fn run(ingress: Arc<Ingress>) {
     ingress.context.timer().run(Watch { ingress, entries: BTreeMap::new(), cleared: Vec::new() }).await;
 }
 
-/// What a trigger watches: an automation, or an event.
+/// The subject that a trigger watches: an automation, or an event.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
     Automation(AutomationId),

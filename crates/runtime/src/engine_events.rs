@@ -24,7 +24,7 @@ const MAX_ERROR_VALUE: usize = 16 << 10;
 /// The maximum length of a title, in characters.
 const MAX_TITLE: usize = 500;
 
-/// What the engine tells triggers about.
+/// An occurrence that the engine tells triggers about.
 #[derive(Debug, Default)]
 pub struct Occurrence {
     /// The id: a trigger hears once of occurrences with the same id.

@@ -139,7 +139,7 @@ pub(crate) struct EventSender<'a> {
     pub(crate) is_test: bool,
 }
 
-/// What an event starts.
+/// The triggers that an event starts, and its row.
 #[derive(Default)]
 pub(crate) struct Starts {
     /// The triggers in force, as people call them.

@@ -91,7 +91,7 @@ async fn send(config: &Config, emit: &Emit) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// What an event did, such as `1 waiting step; starts billing, stock; kept for 7 days`.
+/// The effect of an event, such as `1 waiting step; starts billing, stock; kept for 7 days`.
 fn effects(told: &Value) -> String {
     let steps = told["delivered"].as_u64().and_then(|steps| usize::try_from(steps).ok()).unwrap_or_default();
     let waiting = match steps {

@@ -87,7 +87,7 @@ pub(crate) async fn executions(engine: &Engine, automation: &str) -> Vec<Executi
     found
 }
 
-/// What an automation heard, oldest first.
+/// The events that an automation heard, oldest first.
 async fn heard(engine: &Engine, automation: &str) -> Vec<Value> {
     let mut heard = Vec::new();
     for row in executions(engine, automation).await {

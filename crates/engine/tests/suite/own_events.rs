@@ -74,7 +74,7 @@ async fn executions(engine: &Engine, automation: &str) -> Vec<ExecutionRow> {
     found
 }
 
-/// What the executions of an Automation ended with, oldest first.
+/// The outcomes of the executions of an Automation, oldest first.
 async fn outcomes(engine: &Engine, automation: &str) -> Vec<String> {
     let mut ends = Vec::new();
     for row in executions(engine, automation).await {

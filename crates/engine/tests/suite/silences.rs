@@ -51,7 +51,7 @@ async fn silences(engine: &Engine) -> Vec<String> {
     told(engine, "silence", &["kind", "automation.id", "eventName", "since"]).await
 }
 
-/// Waits until so many silences are told.
+/// Waits until this number of silences is told.
 async fn until_silences(engine: &Engine, count: usize) {
     until_async(async || executions(engine, "silence").await.len() == count).await;
 }

@@ -86,7 +86,7 @@ struct Deliverer {
     at_work: BTreeSet<String>,
 }
 
-/// What the deliverer waits for.
+/// The happenings that the deliverer waits for.
 enum Happening {
     Closing,
     Woken,

@@ -79,7 +79,7 @@ pub(super) struct Failure {
     pub class: Class,
 }
 
-/// What follows from a failure.
+/// The consequence of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     /// Nothing: the transaction failed.

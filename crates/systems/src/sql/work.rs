@@ -1,4 +1,4 @@
-//! What each action does in its transaction.
+//! The work of each action in its transaction.
 
 use connector::Call;
 use model::{ActionError, ErrorKind};

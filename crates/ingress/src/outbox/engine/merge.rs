@@ -15,7 +15,7 @@ const MAX_ROWS: usize = 10_000;
 /// The rows that one execution stands for.
 #[derive(Debug)]
 pub(super) struct Group {
-    /// What they have in common, as a short text.
+    /// Their common part, as a short text.
     pub(super) id: String,
     /// The first of them.
     pub(super) first: EngineRow,
@@ -100,7 +100,7 @@ impl Group {
         )
     }
 
-    /// Returns the data of the execution that stands for so many failures in a row, the last of which is the last row.
+    /// Returns the data of the execution that stands for this number of failures in a row, the last of which is the last row.
     pub(super) fn streak_data(&self, failures: u64) -> Value {
         if failures <= 1 {
             return self.last.data.clone();

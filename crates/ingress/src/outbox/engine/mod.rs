@@ -278,7 +278,7 @@ fn choose(mut due: Vec<Candidate>, room: usize) -> (Vec<Candidate>, Vec<Candidat
     let Some(alone) = room.checked_sub(1) else { return (Vec::new(), due) };
     let rest = due.split_off(alone).into_iter().map(|candidate| candidate.group).collect();
     if let Some(group) = Group::join(rest) {
-        // What it stands for may start again in the next period.
+        // The failures that it stands for may start it again in the next period.
         let id = format!("rest:{}", group.last.id);
         due.push(Candidate { data: group.data(), id, streak: None, group });
     }

@@ -12,9 +12,9 @@ const HEAVY_BYTES: usize = 1 << 20;
 /// The events of an execution that are not committed.
 #[derive(Default)]
 pub(super) struct SentEvents {
-    /// Those of steps that have not ended, by step.
+    /// The events of steps that have not ended, by step.
     open: Vec<(String, OutboxRow)>,
-    /// Those of the next commit.
+    /// The events of the next commit.
     next: Vec<OutboxRow>,
 }
 

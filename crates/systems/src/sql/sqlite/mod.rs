@@ -176,7 +176,7 @@ async fn on_thread<T: Send + 'static>(
     done.map_err(|error| Failure::new(Class::Lost, ErrorKind::Internal, error.to_string()))
 }
 
-/// What a statement sends while it runs.
+/// The messages of a statement while it runs.
 enum Sent {
     Columns(Vec<Column>),
     Row(Vec<Value>),

@@ -102,7 +102,7 @@ fn a_list_is_several_values_only_in_the_parentheses_of_in() {
 }
 
 proptest! {
-    /// What is not a parameter stays byte for byte, for any text.
+    /// A text that is not a parameter stays byte for byte, for any text.
     #[test]
     fn the_parts_of_a_statement_are_its_text(text in r#"([a-z:;'"`$?@\\\-/*#\[\] \n(),é]|--|/\*|\*/|\$\$|:a|::){0,40}"#) {
         for dialect in Dialect::ALL {
