@@ -291,7 +291,7 @@ impl Loader {
         work.await.inspect_err(failed).ok().transpose()
     }
 
-    /// Makes the addresses of new automations durable: one that is shown to users must survive a crash. Then tells of the reload.
+    /// Makes the addresses of new automations durable: an address that is shown to users must survive a crash. Then tells of the reload.
     async fn complete(
         &self,
         before: Arc<Catalog>,

@@ -28,7 +28,7 @@ pub struct EventSpec {
     pub connection_required: bool,
     /// Inputs that an author may set.
     pub inputs: Vec<InputSpec>,
-    /// The type of `trigger.results.body.data`, whose fields are then also those of `trigger.results`; `None` if it is unknown.
+    /// The type of `trigger.results.body.data`, whose fields are then also in `trigger.results`; `None` if it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub results: Option<ResultType>,
     /// The way the event is detected.
@@ -71,7 +71,7 @@ pub enum EventDelivery {
     Engine,
 }
 
-/// A polled event: a list with the newest entry first, read until an entry is older than the known ones; or one that begins at an instant,
+/// A polled event: a list with the newest entry first, read until an entry is older than the known entries; or a list that begins at an instant,
 /// oldest first.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -114,7 +114,7 @@ pub struct Since {
     pub input: String,
     /// The input that, if true, limits the list to the newest record.
     pub newest: String,
-    /// The input in which an author sets [`PolledEvent::overlap`]; `None` if there is none.
+    /// The input in which an author sets [`PolledEvent::overlap`]; `None` for a fixed overlap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap: Option<String>,
 }

@@ -90,7 +90,7 @@ struct Announcement<'a> {
     ingress: &'a Ingress,
     /// The snapshot whose triggers hear of it.
     after: &'a Catalog,
-    /// The deployed generation; `None` if the files are those of the project folder.
+    /// The deployed generation; `None` if the files come from the project folder.
     generation: Option<Generation>,
     now: String,
 }

@@ -239,7 +239,7 @@ impl Context {
         }
     }
 
-    /// The address of a page in the web UI, such as that of `/executions/<id>`. A reader has to log in.
+    /// The address of a page in the web UI by its path, such as `/executions/<id>`. A reader has to log in.
     #[must_use]
     pub fn page_url(&self, path: &str) -> String {
         let base = self.settings.admin_url.as_deref().unwrap_or("http://127.0.0.1:7071");

@@ -18,7 +18,7 @@ pub fn check_chain_depth(request: &Request, most: u32) -> Result<(), Rejection> 
     }
 }
 
-/// Returns the trace of an execution: the one of the request, call or event that started it, or a new one.
+/// Returns the trace of an execution: from the request, call or event that started it, or a new one.
 pub(crate) fn trace_for(id: ExecutionId, payload: &Payload, origin: &Origin) -> Trace {
     if let Origin::Call { trace: Some(trace), .. } | Origin::Emitted { trace: Some(trace), .. } = origin
         && let Ok(trace) = trace.parse()

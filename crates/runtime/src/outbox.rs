@@ -109,7 +109,7 @@ pub struct OwnEvent {
     pub starts: Vec<String>,
     /// The number of events that are stored until each of these triggers has started or declined them.
     pub undelivered: u64,
-    /// When the first of them was sent; absent if there is none.
+    /// When the first of them was sent; absent without such events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oldest: Option<jiff::Timestamp>,
 }
@@ -184,7 +184,7 @@ impl Context {
         Ok(uses.into_iter().map(event).collect())
     }
 
-    /// Returns the triggers in force that an event of this name starts; in a test, those of its receivers.
+    /// Returns the triggers in force that an event of this name starts; in a test, its receivers' triggers.
     #[must_use]
     pub fn event_consumers(&self, name: &str) -> Vec<Mount> {
         let catalog = self.catalog.load();

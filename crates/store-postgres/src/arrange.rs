@@ -74,7 +74,7 @@ macro_rules! boxed {
     };
 }
 
-/// The parameters that follow those of a statement: events, by column.
+/// The parameters behind the other ones of a statement: events, by column.
 macro_rules! events {
     ($rows:expr) => {
         boxed![

@@ -36,7 +36,7 @@ pub(super) const END: &str = "SELECT end_many($1, $2, $3, $4, $5, $6, $7, $8, $9
 pub(super) const ACCEPT: &str = "SELECT verdicts, others FROM accept($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, \
     $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)";
 
-/// As [`ACCEPT`], with the events that are sent and those that are delivered. Those of an execution that is not accepted are not sent.
+/// As [`ACCEPT`], with the events that are sent and the delivered events. An execution that is not accepted sends none of its events.
 pub(super) const ACCEPT_EVENTS: &str = "WITH a AS MATERIALIZED (SELECT verdicts, others FROM accept($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, \
       $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26)), \
     sent AS (INSERT INTO outbox (id, name, body, at_ns) SELECT t.id, t.name, t.body, t.at_ns \

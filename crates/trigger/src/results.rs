@@ -10,8 +10,8 @@ use crate::{Rejection, webhook};
 ///
 /// Every kind has `body.data`, so that an Automation can be started manually with the data of a request:
 /// [`webhook::results`] describes that of a webhook; a schedule's is `null`, in addition to `scheduledAt`, `startedAt` (RFC 3339,
-/// UTC) and `timezone`; a poll's is the new item, in addition to `polledAt`; that of an own event are its data, in addition to
-/// `event` (`name`, `id`, `sentAt`, `by`); those of an event of the engine are also its members; a manual start's are the inputs, also in `inputs`.
+/// UTC) and `timezone`; a poll's is the new item, in addition to `polledAt`; an own event's are its data, in addition to
+/// `event` (`name`, `id`, `sentAt`, `by`); an event of the engine has its members there too; a manual start's are the inputs, also in `inputs`.
 ///
 /// # Errors
 /// Returns an error only for a webhook with an unreadable body; [`webhook::receive`] rejects such a request before it is stored.
@@ -75,7 +75,7 @@ const EVENT: Members = Members {
     body: &["data", "contentType"],
 };
 const OWN: Members = Members { names: &["body", "event"], body: &["data"] };
-/// The members of each of the engine's events ([`model::engine_event::MEMBERS`]), and those of an own event.
+/// The members of each of the engine's events ([`model::engine_event::MEMBERS`]), and of an own event.
 const ENGINE: Members = Members {
     names: &[
         "kind",

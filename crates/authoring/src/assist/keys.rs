@@ -244,7 +244,7 @@ fn sends_event(site: &Site<'_>) -> bool {
     action(site).is_some_and(|spec| spec.name == "events.emit")
 }
 
-/// Describes an event: that of a connector, or an own one with its senders and with what it starts.
+/// Describes an event of a connector, or an own event with its senders and the triggers that it starts.
 fn about_event(site: &Site<'_>, name: &str) -> Option<String> {
     let catalog = site.request.catalog;
     if let Some(event) = catalog.registry().event(name) {

@@ -131,7 +131,7 @@ impl Catalog {
         })
     }
 
-    /// Returns a copy of the automation with its code files, the defaults that its steps take, and its own events told from those of
+    /// Returns a copy of the automation with its code files, the defaults that its steps take, and its own events told from the events of
     /// connectors; `None` if it is the same.
     #[must_use]
     pub fn completed(&self, automation: &Automation) -> Option<Automation> {

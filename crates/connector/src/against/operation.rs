@@ -17,7 +17,7 @@ pub(super) struct Exchange<'d> {
 }
 
 impl<'d> Exchange<'d> {
-    /// Finds the operation of a request: of several, the one with the most constant segments.
+    /// Finds the operation of a request: of several matching ones, the operation with the most constant segments.
     pub(super) fn find(document: &'d Document<'d>, shown: &Shown) -> Option<Self> {
         let (method, target) = shown.request.split_once(' ')?;
         let path = target.split('?').next().unwrap_or_default();

@@ -109,7 +109,7 @@ fn a_connector_that_its_service_describes_has_no_differences() {
 }
 
 #[test]
-fn what_a_service_does_not_describe_is_a_difference() {
+fn a_request_that_the_service_does_not_describe_is_a_difference() {
     check(&[("POST /orders", "PUT /orders")], &["the document has no operation for `PUT /orders`"]);
     check(
         &[("view=full", "look=full"), ("query view", "query look")],

@@ -83,7 +83,7 @@ pub struct ConnectionInput {
 /// The source of a connection's address.
 #[derive(Clone, Debug)]
 pub(crate) enum Base {
-    /// There is none: no request goes out with the connection.
+    /// No address: no request goes out with the connection.
     None,
     /// All connections of the connector share this address.
     Fixed(BaseUrl),

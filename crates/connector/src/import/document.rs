@@ -61,7 +61,7 @@ impl<'a> Document<'a> {
         (is_whole && parsed && !address.contains('{')).then(|| address.trim_end_matches('/').to_owned())
     }
 
-    /// Returns the path before those of the operations, without a slash at its end; empty for most.
+    /// Returns the path in front of the paths of all operations, without a slash at its end; empty for most.
     pub(crate) fn base_path(&self) -> String {
         let address = &self.root["servers"][0]["url"];
         let path = match self.is_v2 {

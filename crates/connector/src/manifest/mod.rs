@@ -61,7 +61,7 @@ pub(crate) struct Head {
     pub proof: Option<Proof>,
     /// The placement of the key of a call; an action may have another one.
     pub idempotency: Idempotency,
-    /// The rules of requests, without those of single actions.
+    /// The rules of requests, which an action can replace.
     pub rules: Arc<RequestRules>,
     /// The full names of the connection types.
     pub connection_types: Vec<String>,

@@ -10,7 +10,7 @@ use rustls_platform_verifier::BuilderVerifierExt as _;
 /// The certificates of a connection, as PEM.
 #[derive(Clone, Copy, Default)]
 pub struct TlsFiles<'a> {
-    /// The authorities that the server's certificate is checked against; `None` for those of the system.
+    /// The authorities that the server's certificate is checked against; `None` for the system's.
     pub authorities: Option<&'a str>,
     /// The certificate and the private key by which the client shows who it is.
     pub client: Option<(&'a str, &'a str)>,

@@ -291,7 +291,7 @@ impl OAuthClient {
         Ok(reply)
     }
 
-    /// Returns the fields of a token request: those of the protocol, with the assertion if there is one, and those of the manifest.
+    /// Returns the fields of a token request: the protocol's, with the assertion if the grant has one, and the manifest's.
     fn fields(&self, body: &[u8], now: Timestamp) -> Result<Vec<(String, String)>, ActionError> {
         let own = url::form_urlencoded::parse(body).into_owned();
         let mut fields: Vec<(String, String)> = match &self.assertion {

@@ -38,7 +38,7 @@ pub(super) struct Program {
     pub(super) has_schedule: bool,
     /// True if events start executions.
     pub(super) has_consumers: bool,
-    /// True if failed executions start one that hears of them.
+    /// True if failed executions start a handler.
     pub(super) has_handler: bool,
     /// True if the schedule has a second trigger, which the other version has under another id.
     pub(super) renames_schedule: bool,

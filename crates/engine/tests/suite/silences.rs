@@ -66,7 +66,7 @@ async fn an_automation_that_does_not_succeed_in_time_is_told_once_for_each_silen
     fail(&engine, "no").await;
     fail(&engine, "yes").await;
     stop(engine).await;
-    // A start is no success: the deadline stays that of the success at 08:30.
+    // A start is no success: the deadline still counts from the success at 08:30.
     project.clock.advance(Duration::from_secs(900));
     let engine = project.start().await;
     settled(&project, "2026-03-02T09:30:00Z").await;

@@ -33,7 +33,7 @@ pub(super) struct Lane {
 /// The result of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Delivered {
-    /// There is none left.
+    /// No event is left.
     All,
     /// Another node delivers them.
     Elsewhere,
@@ -51,7 +51,7 @@ struct Event {
 }
 
 impl Ingress {
-    /// Delivers the events with a name until there is none left, or none that a trigger could take.
+    /// Delivers the events with a name until no event is left, or no event that a trigger could take.
     pub(super) async fn deliver(self: Arc<Self>, name: String, mut lane: Lane) -> (Lane, Delivered) {
         let Some(_hold) = self.peers.shards.hold_shard(OutboxRow::shard_of(&name)) else {
             self.leave_engine_rows(&name);

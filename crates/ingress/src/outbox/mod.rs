@@ -51,7 +51,7 @@ pub(crate) async fn run(ingress: Arc<Ingress>) {
 }
 
 impl Ingress {
-    /// Delivers the events that are due and start something, without the task that does it in a daemon. Returns false if there is none.
+    /// Delivers the events that are due and start something, without the task that does it in a daemon. Returns false if no event is due.
     pub async fn deliver_due_events(self: &Arc<Self>) -> bool {
         let mut is_due = false;
         for (name, _) in self.context.outbox.take_due() {

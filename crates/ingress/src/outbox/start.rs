@@ -12,7 +12,7 @@ use crate::ingress::Ingress;
 
 impl Ingress {
     /// Evaluates an event for a trigger that is named after it: converts the data to the types that the trigger declares, and evaluates
-    /// its condition and its inputs. `None` if nothing starts; an error is the one with which the execution fails.
+    /// its condition and its inputs. `None` if nothing starts; with an error, the execution fails with it.
     pub async fn prepare_event(
         &self,
         mount: &Mount,
@@ -28,7 +28,7 @@ impl Ingress {
             let (by, fails) = self.prepare_start(mount, &payload).await?;
             return Some((payload, by, fails));
         };
-        // A condition can exclude events whose data are of another form; one that cannot be evaluated does not.
+        // A condition can exclude events whose data are of another form; a condition that cannot be evaluated excludes nothing.
         self.evaluate_trigger_condition(mount, &payload).await.start()?;
         let error = ActionError::new(ErrorKind::Input, misfit.to_string());
         tracing::warn!(trigger = %mount.key(), error = error.message, "the data of an event do not fit; the execution fails");

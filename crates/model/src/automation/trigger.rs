@@ -56,7 +56,7 @@ pub enum Trigger {
     Schedule(ScheduleTrigger),
     /// An event of another application, as declared by its connector.
     Event(Box<EventTrigger>),
-    /// An own event: one that automations and the API send.
+    /// An own event, which automations and the API send.
     Own(Box<OwnEventTrigger>),
     /// New data in the results of a polled action.
     Poll(Box<PollTrigger>),
@@ -199,7 +199,7 @@ pub struct EventTrigger {
     pub deliver: Option<(Delivery, Span)>,
 }
 
-/// A trigger on an own event: one that `events.emit` or the API sends.
+/// A trigger on an own event, which `events.emit` or the API sends.
 #[derive(Clone, Debug)]
 pub struct OwnEventTrigger {
     /// The name of the event.

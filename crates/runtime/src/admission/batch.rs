@@ -1,4 +1,4 @@
-//! Acceptance of several executions of one trigger in one commit: those of a poll, and those that events start.
+//! Acceptance of several executions of one trigger in one commit, for polls and events.
 
 use std::sync::Arc;
 

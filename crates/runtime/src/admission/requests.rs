@@ -99,7 +99,7 @@ impl Admission {
         Ok(last.and_then(|key| key.parse::<ExecutionId>().ok()?.created_at()))
     }
 
-    /// Makes the places of later events greater than that of an event of an earlier process.
+    /// Makes the places of later events greater than the place of an event of an earlier process.
     pub fn continue_events_after(&self, last: ExecutionId) {
         self.events.continue_after(last);
     }

@@ -126,7 +126,7 @@ pub(super) async fn until_delivered(fixture: &dyn Fixture) {
 
 pub(super) async fn pages(fixture: &dyn Fixture) {
     let store = fixture.open().await;
-    // Stored in another order than that of their ids.
+    // Stored in another order than by their ids.
     for seconds in [5, 3, 9, 1, 7] {
         let emits = vec![row("paid", seconds), row("sent", seconds + 1)];
         store.accept(&Accept { emits, ..Accept::default() }).await.expect("they are sent");

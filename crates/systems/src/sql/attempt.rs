@@ -88,7 +88,7 @@ impl Attempts<'_> {
                 drop((session, lease));
             }
             match failure.class {
-                // It may be that of the keys. If it is another one, the next attempt fails for good.
+                // The missing table may be the table of keys. If it is another table, the next attempt fails for good.
                 Class::NoTable if self.call_once() && table == Table::Unknown => table = Table::Missing,
                 Class::Conflict if conflicts < MAX_CONFLICTS && began.elapsed() < CONFLICT_TIME => {
                     self.call.http.timer().pause(pause(conflicts)).await;

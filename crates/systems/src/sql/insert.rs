@@ -131,7 +131,7 @@ impl<'a> Insert<'a> {
             OnConflict::Skip => (totals.rows as u64).saturating_sub(totals.affected),
             OnConflict::Error | OnConflict::Update => 0,
         };
-        // MySQL counts an update twice, and one that changes nothing not at all.
+        // MySQL counts an update twice, and an update that changes nothing not at all.
         let affected =
             if self.on_conflict == OnConflict::Skip { totals.affected } else { totals.rows as u64 };
         Ok(Map::from_iter([("affected", Value::from(affected)), ("skipped", Value::from(skipped))]))
@@ -168,7 +168,7 @@ impl<'a> Insert<'a> {
         Ok(())
     }
 
-    /// A statement that inserts these rows, the first of which is the one after `begin`.
+    /// A statement that inserts these rows, beginning with the row after `begin`.
     fn statement(&self, rows: &[Map], columns: &[(String, String)], begin: usize) -> Bound {
         let names: Vec<String> = columns.iter().map(|(column, _)| self.dialect.quoted(column)).collect();
         let mut sql = format!("insert into {} ({}) values ", self.table, names.join(", "));

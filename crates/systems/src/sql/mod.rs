@@ -101,7 +101,7 @@ impl Action for Sql {
     }
 
     fn memory_for_files(&self, inputs: &Map) -> usize {
-        // A file of `sql.insert` is read in pieces; one that is a value of a parameter is sent as a whole, and exists twice for a moment.
+        // A file of `sql.insert` is read in pieces; a file as the value of a parameter is sent as a whole, and exists twice for a moment.
         let parameters = inputs.iter().filter(|(name, _)| self.kind != Kind::Insert || &***name != "rows");
         let values = parameters.map(|(_, value)| value.external_bytes()).fold(0, usize::saturating_add);
         values.saturating_mul(2)

@@ -1,4 +1,4 @@
-//! Parameters: from the values of a step to those of a statement.
+//! Parameters: converts the values of a step to the values of a statement.
 
 use model::{ActionError, ErrorKind};
 use value::{Map, Value};

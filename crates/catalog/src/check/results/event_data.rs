@@ -88,7 +88,7 @@ impl<'a> Checker<'a> {
                 };
                 fields(entries.iter().map(|(name, value)| (name.clone(), given(value))).collect())
             }
-            Some(template) => of_type(self.types.template(template, Some(step))),
+            Some(template) => computed_data(self.types.template(template, Some(step))),
         }
     }
 
@@ -191,7 +191,7 @@ impl<'a> Checker<'a> {
 }
 
 /// Returns the fields of data that an expression computes.
-fn of_type(kind: ResultType) -> SentData {
+fn computed_data(kind: ResultType) -> SentData {
     let is_map = |kind: &&ResultType| matches!(kind, ResultType::Object(_));
     let alternatives = kind.alternatives();
     if let [ResultType::Object(object)] = alternatives {

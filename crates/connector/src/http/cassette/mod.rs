@@ -177,7 +177,7 @@ impl Cassette {
         }
     }
 
-    /// Returns the recorded answer to a call: that of the first matching one not yet used.
+    /// Returns the recorded answer to a call, from the first matching entry that is not yet used.
     pub(crate) fn replay_call(&self, made: &MadeCall<'_>) -> Result<Value, ActionError> {
         let mut state = self.state();
         let asked = state.mask.mask_json(call::inputs_of(made.inputs));

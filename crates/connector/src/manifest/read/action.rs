@@ -125,7 +125,7 @@ fn checked(
     action
 }
 
-/// Adds the query to the body, and to that of the example, which shows the variables only.
+/// Adds the query to the body, and to the body of the example, which shows the variables only.
 fn add_query(call: &GraphqlCall, fixed: &mut Vec<(RequestLocation, Value)>, example: Option<&mut Example>) {
     let query = Value::from(call.query.as_str());
     fixed.push((RequestLocation::Body(Some(vec!["query".to_owned()])), query.clone()));
@@ -150,7 +150,7 @@ fn usual_effect(line: &Line, graphql: Option<&GraphqlCall>) -> Effect {
     if is_read { Effect::Read } else { Effect::Write }
 }
 
-/// Returns the rules of the action's requests: those of the connector, unless it has its own.
+/// Returns the rules of the action's requests: its own, else the connector's.
 fn action_rules(
     head: &Head,
     own_key: Option<&Idempotency>,

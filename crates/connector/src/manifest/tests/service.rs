@@ -415,7 +415,7 @@ fn the_answer_of_an_example_fits_the_results() {
 }
 
 #[test]
-fn what_a_manifest_says_about_its_service_is_checked() {
+fn statements_about_the_service_are_checked() {
     let check = |keys: &str, expected: &str| {
         let (_, errors) = read_text(&manifest_with(keys, "{bearer: key}", &get_one()));
         assert_eq!(errors, expected);

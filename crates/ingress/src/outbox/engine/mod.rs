@@ -112,7 +112,7 @@ impl Ingress {
         }
     }
 
-    /// Returns the executions that a trigger may start in [`PERIOD`]: its part of those of all.
+    /// Returns the executions that a trigger may start in [`PERIOD`]: its share of the starts of all.
     fn most_starts(&self) -> usize {
         let catalog = self.context.catalog.load();
         let awaited = catalog.awaited_events();

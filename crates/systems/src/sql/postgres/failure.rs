@@ -11,7 +11,7 @@ use crate::sql::session::{Class, Failure};
 /// The length at which a message of the server is cut, in characters.
 const MAX_MESSAGE: usize = 600;
 
-/// Converts an error. `values` are those of the statement, for the name of the one that does not fit.
+/// Converts an error. `values` are the parameters of the statement: the message names the parameter that does not fit.
 pub(super) fn failure(error: &tokio_postgres::Error, subject: &str, values: &[Parameter]) -> Failure {
     if let Some(server) = error.as_db_error() {
         return refused(server, subject, values);

@@ -297,7 +297,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// A comment; those of PostgreSQL nest. SQLite takes the end of the text for the end of a comment.
+    /// A comment; in PostgreSQL comments nest. SQLite takes the end of the text for the end of a comment.
     fn block_comment(&mut self) -> Result<Kind, StatementError> {
         let mut depth = 0_usize;
         loop {
