@@ -13,7 +13,6 @@ use jiff::{SignedDuration, Timestamp};
 use model::Status;
 use model::automation::{Automation, AutomationId, TriggerKey};
 use model::engine_event::EngineEventName;
-use model::execution::Origin;
 use model::payload::{EmittedEvent, Payload};
 use runtime::{AcceptOptions, Due, Error, Occurrence, Start, Timed};
 use store::{ExecutionFilter, Page, StateWrite};
@@ -305,14 +304,7 @@ impl Ingress {
             data: self.context.occurrence_data(automation, occurrence, now),
         };
         let key = Some(crate::outbox::event_key(&trigger.mount.key().trigger, &event.id));
-        let origin = Origin::Emitted {
-            event: event.event.clone(),
-            id: event.id.clone(),
-            sender: None,
-            step: None,
-            test: false,
-            trace: None,
-        };
+        let origin = event.origin();
         let payload = Payload::Emitted(event);
         let Some((by, fails)) = self.prepare_start(&trigger.mount, &payload).await else { return Ok(()) };
         let options = AcceptOptions { key, fails, ..AcceptOptions::default() };

@@ -15,8 +15,8 @@ pub const MAX_EVENT_SILENCE: Duration = Duration::from_secs(7 * 86_400);
 /// The largest `after`.
 pub const MAX_AFTER: u32 = 1000;
 
-/// The members of `trigger.results` of each of the events; a member that does not apply is null.
-pub const MEMBERS: [&str; 11] = [
+/// The members of `trigger.results` of each of the events: the members of its data, then the members that each own event has.
+pub const RESULTS: &[&str] = &[
     "kind",
     "title",
     "automation",
@@ -28,7 +28,11 @@ pub const MEMBERS: [&str; 11] = [
     "count",
     "since",
     "url",
+    "body",
+    "event",
 ];
+/// The members of the data of each of the events; a member that does not apply is null.
+pub const MEMBERS: &[&str] = RESULTS.split_at(RESULTS.len() - 2).0;
 
 /// An event of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

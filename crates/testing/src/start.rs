@@ -163,14 +163,7 @@ impl TestRun<'_> {
         let runtime = &self.runtime;
         let payload = mount.on().data_payload(data, self.clock.now());
         let origin = match (&payload, mount.on()) {
-            (Payload::Emitted(event), _) => Origin::Emitted {
-                event: event.event.clone(),
-                id: event.id.clone(),
-                sender: None,
-                step: None,
-                test: false,
-                trace: None,
-            },
+            (Payload::Emitted(event), _) => event.origin(),
             (_, Trigger::Event(_)) => Origin::Event,
             _ => Origin::Poll,
         };

@@ -6,6 +6,7 @@ use model::AutomationId;
 use model::automation::{Automation, TriggerKey, Verb, WaitOn};
 
 use super::{Catalog, Mount};
+use crate::check::sent_event;
 
 /// The uses of an own event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,20 +38,15 @@ impl Catalog {
 }
 
 fn add_steps(automation: &Automation, uses: &mut BTreeMap<String, EventUses>) {
-    automation.walk(&mut |step| match &step.verb {
-        Verb::WaitFor(wait) => {
-            if let WaitOn::Event { name, .. } = &wait.on
-                && let Some(name) = name.literal()
-            {
-                uses.entry(name.to_text()).or_default().waiters.insert(automation.id.clone());
-            }
+    automation.walk(&mut |step| {
+        if let Some(sent) = sent_event(&step.verb).filter(|sent| sent.is_whole) {
+            uses.entry(sent.name.to_owned()).or_default().senders.insert(automation.id.clone());
         }
-        Verb::Action(call) if call.action.name == "events.emit" => {
-            let name = call.with.iter().find(|(input, _)| input.name == "name");
-            if let Some(name) = name.and_then(|(_, template)| template.literal()) {
-                uses.entry(name.to_text()).or_default().senders.insert(automation.id.clone());
-            }
+        if let Verb::WaitFor(wait) = &step.verb
+            && let WaitOn::Event { name, .. } = &wait.on
+            && let Some(name) = name.literal()
+        {
+            uses.entry(name.to_text()).or_default().waiters.insert(automation.id.clone());
         }
-        _ => {}
     });
 }

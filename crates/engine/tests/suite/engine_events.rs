@@ -1,20 +1,16 @@
 //! Failures start the triggers on events of the engine that want them, and each counts once.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use engine::Engine;
 use model::execution::{ExecutionId, Origin};
-use model::failpoint::{Failpoint, FailpointAction, Failpoints};
 use model::payload::Payload;
 use runtime::{Clock as _, ManualStart};
 use store::ExecutionRow;
 use value::Value;
 
-use crate::common::{
-    Peer, Project, crash, end, json, open_store_with, rows, settled, soon, start_with, stop, until_async,
-};
+use crate::common::{Peer, Project, crash, end, json, rows, settled, start_with, stop, until_async};
+use crate::crashes::at_each_commit;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -262,73 +258,42 @@ async fn a_storm_starts_few_executions_and_counts_each_failure() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_failure_counts_once_over_a_crash_at_any_commit() {
-    for boundary in [Failpoint::BeforeCommit, Failpoint::AfterCommit] {
-        for number in 0.. {
-            assert!(number < 60, "the loop ends with the last commit");
-            if !crash_at(boundary, number).await {
-                break;
+    at_each_commit(async |at| {
+        let project = project(&[("all", ""), ("billing", ", with: {labels: billing}")]);
+        let crashing = at.start(&project).await;
+        crashing.arm();
+        let engine = &crashing.engine;
+        let id = model::AutomationId::parse("test").expect("an id");
+        for _ in 0..2 {
+            let start = ManualStart::new(Payload::manual(value::Map::new()), Origin::Manual);
+            if let Ok(id) = engine.ingress().start(&id.clone().into(), start).await {
+                let _ = tokio::time::timeout(Duration::from_millis(200), engine.admission().wait(id)).await;
             }
         }
-    }
-}
-
-/// Lets the commit with this number fail with an unknown outcome, and restarts. Returns false if there were fewer.
-async fn crash_at(boundary: Failpoint, number: i64) -> bool {
-    let project = project(&[("all", ""), ("billing", ", with: {labels: billing}")]);
-    let left = Arc::new(AtomicI64::new(i64::MAX));
-    let seen = left.clone();
-    let failpoints = Failpoints::new(move |at| {
-        let is_due = at == boundary && seen.fetch_sub(1, Ordering::SeqCst) == 0;
-        is_due.then_some(FailpointAction::UnknownOutcome)
-    });
-    let options = store::Options { failpoints, ..store::Options::default() };
-    let engine = project.start_on(open_store_with(&project.settings.data_dir, options)).await;
-    left.store(number, Ordering::SeqCst);
-    let id = model::AutomationId::parse("test").expect("an id");
-    for _ in 0..2 {
-        let start = ManualStart::new(Payload::manual(value::Map::new()), Origin::Manual);
-        if let Ok(id) = engine.ingress().start(&id.clone().into(), start).await {
-            let _ = tokio::time::timeout(Duration::from_millis(200), engine.admission().wait(id)).await;
+        let has_crashed = crashing
+            .run_until(async || {
+                let store = engine.store();
+                let is_idle = store.unfinished_count().await.is_ok_and(|count| count == 0);
+                let undelivered = store.outbox_counts().await.map(|counts| counts.len());
+                // The second failure waits for its minute.
+                if is_idle && undelivered.as_ref().is_ok_and(|count| *count > 0) {
+                    project.clock.advance(Duration::from_secs(1));
+                }
+                is_idle && undelivered.is_ok_and(|count| count == 0) && rows(engine).await.len() >= 4
+            })
+            .await;
+        crashing.end().await;
+        let engine = project.start().await;
+        pass_minutes(&project, &engine).await;
+        let failed = executions(&engine, "test").await.len() as u64;
+        for name in ["all", "billing"] {
+            let counts = counts(&engine, name).await;
+            assert_eq!(counts.iter().sum::<u64>(), failed, "{name} after {at:?}: {counts:?}");
         }
-    }
-    let reached = soon(async {
-        loop {
-            if left.load(Ordering::SeqCst) < 0 {
-                return true;
-            }
-            let store = engine.store();
-            let is_idle = store.outbox_counts().await.is_ok_and(|counts| counts.is_empty())
-                && store.unfinished_count().await.is_ok_and(|count| count == 0)
-                && rows(&engine).await.len() >= 4;
-            if is_idle {
-                return false;
-            }
-            // The second failure waits for its minute.
-            if store.unfinished_count().await.is_ok_and(|count| count == 0)
-                && store.outbox_counts().await.is_ok_and(|counts| !counts.is_empty())
-            {
-                project.clock.advance(Duration::from_secs(1));
-            }
-            tokio::task::yield_now().await;
-        }
+        stop(engine).await;
+        has_crashed
     })
     .await;
-    soon(engine.shutdown(Duration::ZERO)).await;
-    let _ = engine.store().close().await;
-    drop(engine);
-    let engine = project.start().await;
-    pass_minutes(&project, &engine).await;
-    let failed = executions(&engine, "test").await.len() as u64;
-    for name in ["all", "billing"] {
-        let counts = counts(&engine, name).await;
-        assert_eq!(
-            counts.iter().sum::<u64>(),
-            failed,
-            "{name} after commit {number}, {boundary:?}: {counts:?}"
-        );
-    }
-    stop(engine).await;
-    reached
 }
 
 #[tokio::test]

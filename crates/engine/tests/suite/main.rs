@@ -8,6 +8,7 @@
 
 mod common;
 mod connections;
+mod crashes;
 mod watched;
 
 mod acceptance;

@@ -1,21 +1,20 @@
 //! Own events: sent with the end of their step, delivered once to each trigger that is named after them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use engine::Engine;
 use model::Event;
 use model::execution::{ExecutionId, Origin};
-use model::failpoint::{Failpoint, FailpointAction, Failpoints};
 use model::payload::Payload;
 use runtime::{Clock as _, ManualStart};
 use store::{ExecutionRow, OutboxCount, OutboxRow};
 
 use crate::common::{
-    Peer, Project, call, crash, end, json, open_store_with, pass, rows, soon, start_and_suspend, start_with,
-    stop, until, until_async,
+    Peer, Project, call, crash, end, json, pass, rows, soon, start_and_suspend, start_with, stop, until,
+    until_async,
 };
+use crate::crashes::at_each_commit;
 
 /// A sender that says what `events.emit` told it.
 const SENDER: &str = r#"trigger: {manual: {}}
@@ -196,62 +195,34 @@ async fn sending_to_triggers_makes_no_more_writes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_consumer_gets_an_event_once_over_a_crash_at_any_commit() {
-    for boundary in [Failpoint::BeforeCommit, Failpoint::AfterCommit] {
-        for number in 0.. {
-            assert!(number < 60, "the loop ends with the last commit");
-            if !crash_at(boundary, number).await {
-                break;
-            }
+    at_each_commit(async |at| {
+        let project = project();
+        let crashing = at.start(&project).await;
+        crashing.arm();
+        let engine = &crashing.engine;
+        let payload = Payload::manual(json(r#"{"n": 7}"#).as_map().expect("a map").clone());
+        let id = model::AutomationId::parse("test").expect("an id");
+        let _ = engine.ingress().start(&id.into(), ManualStart::new(payload, Origin::Manual)).await;
+        let has_crashed = crashing
+            .run_until(async || {
+                let store = engine.store();
+                store.outbox_counts().await.is_ok_and(|counts| counts.is_empty())
+                    && store.unfinished_count().await.is_ok_and(|count| count == 0)
+                    && rows(engine).await.len() == 3
+            })
+            .await;
+        crashing.end().await;
+        let engine = project.start().await;
+        quiet(&engine).await;
+        let senders = executions(&engine, "test").await.len();
+        for consumer in ["ship", "book"] {
+            let count = executions(&engine, consumer).await.len();
+            assert_eq!(count, senders, "{consumer} after {at:?}");
         }
-    }
-}
-
-/// Lets the commit with this number fail with an unknown outcome, and restarts. Returns false if there were fewer.
-async fn crash_at(boundary: Failpoint, number: i64) -> bool {
-    let project = project();
-    let left = Arc::new(AtomicI64::new(i64::MAX));
-    let seen = left.clone();
-    let failpoints = Failpoints::new(move |at| {
-        let is_due = at == boundary && seen.fetch_sub(1, Ordering::SeqCst) == 0;
-        is_due.then_some(FailpointAction::UnknownOutcome)
-    });
-    let options = store::Options { failpoints, ..store::Options::default() };
-    let engine = project.start_on(open_store_with(&project.settings.data_dir, options)).await;
-    left.store(number, Ordering::SeqCst);
-    let start = ManualStart::new(
-        Payload::manual(json(r#"{"n": 7}"#).as_map().expect("a map").clone()),
-        Origin::Manual,
-    );
-    let id = model::AutomationId::parse("test").expect("an id");
-    let _ = engine.ingress().start(&id.into(), start).await;
-    let reached = soon(async {
-        loop {
-            if left.load(Ordering::SeqCst) < 0 {
-                return true;
-            }
-            let store = engine.store();
-            let is_idle = store.outbox_counts().await.is_ok_and(|counts| counts.is_empty())
-                && store.unfinished_count().await.is_ok_and(|count| count == 0)
-                && rows(&engine).await.len() == 3;
-            if is_idle {
-                return false;
-            }
-            tokio::task::yield_now().await;
-        }
+        stop(engine).await;
+        has_crashed
     })
     .await;
-    soon(engine.shutdown(Duration::ZERO)).await;
-    let _ = engine.store().close().await;
-    drop(engine);
-    let engine = project.start().await;
-    quiet(&engine).await;
-    let senders = executions(&engine, "test").await.len();
-    for consumer in ["ship", "book"] {
-        let count = executions(&engine, consumer).await.len();
-        assert_eq!(count, senders, "{consumer} after commit {number}, {boundary:?}");
-    }
-    stop(engine).await;
-    reached
 }
 
 #[tokio::test]

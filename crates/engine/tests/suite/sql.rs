@@ -1,16 +1,14 @@
 //! `sql.*` actions in an execution, on a SQLite file below the folder of files.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use model::failpoint::{Failpoint, FailpointAction, Failpoints};
 use pretty_assertions::assert_eq;
 
 use crate::checking::check_steps;
-use crate::common::{
-    Project, end, manual, open_store_with, pass, rows, soon, start_and_suspend, start_with, steps_of, stop,
-};
+use crate::common::{Project, end, manual, pass, rows, soon, start_and_suspend, start_with, steps_of, stop};
+use crate::crashes::at_each_commit;
 use crate::polls::polled;
 
 const ORDERS: &str = "
@@ -68,48 +66,30 @@ async fn rows_go_into_a_database_and_come_back() {
     stop(engine).await;
 }
 
-/// The process ends at each commit of the store in turn, before and behind it. What the steps changed is there once.
 #[tokio::test]
 async fn a_crash_at_any_commit_changes_the_database_once() {
-    for boundary in [Failpoint::BeforeCommit, Failpoint::AfterCommit] {
-        for crash in 0..40 {
-            let project = project_with(&format!("  - wait: 1m\n{ORDERS}"));
-            let commits = AtomicU32::new(0);
-            let (armed, fired) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-            let (is_armed, has_fired) = (armed.clone(), fired.clone());
-            let failpoints = Failpoints::new(move |at| {
-                let counts = at == boundary && is_armed.load(Ordering::SeqCst);
-                let fires = counts && commits.fetch_add(1, Ordering::SeqCst) == crash;
-                fires.then(|| {
-                    has_fired.store(true, Ordering::SeqCst);
-                    FailpointAction::UnknownOutcome
-                })
-            });
-            let options = store::Options { failpoints, ..store::Options::default() };
-            let store = open_store_with(&project.settings.data_dir, options);
-            let engine = project.start_on(store).await;
-            let id = start_and_suspend(&engine, r#"{"name": "ada"}"#).await;
-            armed.store(true, Ordering::SeqCst);
-            pass(&project, Duration::from_secs(60)).await;
-            let ended = soon(async {
-                tokio::select! {
-                    outcome = engine.admission().wait(id) => Some(outcome),
-                    _ = engine.context().store_lost() => None,
-                }
-            });
-            let ended = ended.await;
-            soon(engine.shutdown(Duration::ZERO)).await;
-            let _ = engine.store().close().await;
-            if ended.is_some() && !fired.load(Ordering::SeqCst) {
-                // There are no more commits to crash at.
-                assert!(crash > 3, "{crash} commits");
-                break;
+    at_each_commit(async |at| {
+        let project = project_with(&format!("  - wait: 1m\n{ORDERS}"));
+        let crashing = at.start(&project).await;
+        let engine = &crashing.engine;
+        let id = start_and_suspend(engine, r#"{"name": "ada"}"#).await;
+        crashing.arm();
+        pass(&project, Duration::from_secs(60)).await;
+        soon(async {
+            tokio::select! {
+                _ = engine.admission().wait(id) => {}
+                _ = engine.context().store_lost() => {}
             }
-            let engine = project.start().await;
-            assert_eq!(end(&engine, id).await, EXPECTED, "{boundary:?} {crash}");
-            stop(engine).await;
-        }
-    }
+        })
+        .await;
+        let has_crashed = crashing.has_crashed();
+        crashing.end().await;
+        let engine = project.start().await;
+        assert_eq!(end(&engine, id).await, EXPECTED, "{at:?}");
+        stop(engine).await;
+        has_crashed
+    })
+    .await;
 }
 
 #[tokio::test]

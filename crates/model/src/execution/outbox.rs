@@ -25,6 +25,15 @@ pub struct OutboxEvent {
     pub test: bool,
 }
 
+impl EmittedEvent {
+    /// Returns the origin of an execution that the event starts without a sender.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        let (event, id) = (self.event.clone(), self.id.clone());
+        Origin::Emitted { event, id, sender: None, step: None, test: false, trace: None }
+    }
+}
+
 impl OutboxEvent {
     /// Returns the origin of an execution that the event starts, whose chain is `trace`.
     #[must_use]
