@@ -44,7 +44,7 @@ async fn a_file_outside_of_the_folder_and_a_link_are_refused() {
 }
 
 #[tokio::test]
-async fn what_is_no_database_is_refused() {
+async fn a_file_that_is_no_database_is_refused() {
     let database = Database::sqlite();
     std::fs::write(database.files().join("books.db"), "certainly no database, although of some length")
         .expect("a file");

@@ -163,6 +163,7 @@ fn payload(payload: &Value) -> String {
             format!("{} {kind} {text}", payload["method"].as_str().unwrap_or_default())
         }
         Some("manual") => payload["inputs"].to_string(),
+        Some("poll" | "emitted") => payload["data"].to_string(),
         _ => payload["scheduledAt"].as_str().unwrap_or_default().to_owned(),
     }
 }
@@ -222,4 +223,25 @@ fn status(word: &str) -> String {
         _ => STRONG,
     };
     paint(style, word)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    #[test]
+    fn a_payload_of_each_kind_is_shown() {
+        for (payload, shown) in [
+            (
+                json!({"kind": "webhook", "method": "POST", "body": {"contentType": "text/plain", "data": "a"}}),
+                "POST text/plain a",
+            ),
+            (json!({"kind": "schedule", "scheduledAt": "2026-01-01T00:00:00Z"}), "2026-01-01T00:00:00Z"),
+            (json!({"kind": "poll", "data": [1]}), "[1]"),
+            (json!({"kind": "emitted", "event": "a", "id": "b", "data": {"c": 1}}), r#"{"c":1}"#),
+            (json!({"kind": "manual", "inputs": {"c": 1}}), r#"{"c":1}"#),
+        ] {
+            assert_eq!(super::payload(&payload), shown);
+        }
+    }
 }

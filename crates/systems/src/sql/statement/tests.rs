@@ -78,7 +78,7 @@ fn placeholders_of_the_database_are_errors() {
 }
 
 #[test]
-fn what_has_no_end_is_an_error() {
+fn a_text_or_comment_without_end_is_an_error() {
     for (dialect, text, what) in [
         (Dialect::Postgres, "select 'a", "a text"),
         (Dialect::Postgres, "select \"a", "a quoted name"),
