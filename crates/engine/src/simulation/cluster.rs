@@ -24,8 +24,6 @@ use super::world::{Outside, World};
 use super::{PANIC, listen_to_panics, oracle, program};
 use crate::engine::Engine;
 
-/// Number of seeds of a test.
-const SEEDS: u64 = 250;
 /// Maximum number of nodes that run at once.
 const MAX_NODES: usize = 4;
 /// Maximum number of scheduler turns before a simulation counts as a livelock.
@@ -381,23 +379,19 @@ fn run(mut simulation: ClusterSimulation, seed: u64) -> (Vec<String>, u64) {
     (trace, simulation.nodes.iter().map(|node| node.runtime.context.metrics.adopted.get()).sum())
 }
 
-fn simulate_part(part: u64) {
-    for seed in part * SEEDS..(part + 1) * SEEDS {
-        simulate(seed);
-    }
-}
-
 /// Defines the tests of the seeds, in parts that run in parallel.
 macro_rules! parts {
     ($($name:ident: $part:literal),*) => {
         $(#[test]
         fn $name() {
-            simulate_part($part);
+            for seed in super::seeds_of($part, 250) {
+                simulate(seed);
+            }
         })*
     };
 }
 
-parts!(seeds_from_0: 0, seeds_from_250: 1, seeds_from_500: 2, seeds_from_750: 3);
+parts!(seeds_of_part_0: 0, seeds_of_part_1: 1, seeds_of_part_2: 2, seeds_of_part_3: 3);
 
 /// Seeds in which two executions held one permit, because the node had not yet loaded the holder.
 #[test]

@@ -87,6 +87,12 @@ pub(super) const RENAMED: &str = "renamed";
 /// The id of a third trigger that only the other version of a file has.
 pub(super) const ADDED: &str = "added";
 
+/// Generates what the steps of a file have in common.
+pub(super) fn defaults(random: &mut Random) -> Value {
+    let retry = json!({"max": 1, "delay": random.pick(&["1s", "4m"])});
+    json!({"timeout": random.pick(&["25s", "2m"]), "retry": retry})
+}
+
 /// Gives a file with one trigger a second one.
 fn with_second(file: &mut Value, second: Value) {
     let Some(entries) = file.as_object_mut() else { return };

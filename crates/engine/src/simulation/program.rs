@@ -105,6 +105,38 @@ pub(super) fn generate(seed: u64) -> Arc<Program> {
     }
 }
 
+/// Returns the files of a program.
+fn files(number: u64, start: Start, random: &mut Random) -> BTreeMap<&'static str, Value> {
+    let mut files = BTreeMap::from([
+        ("main", generator::main(start, random)),
+        ("child", generator::child(random)),
+        ("poison", generator::poison()),
+    ]);
+    if random.one_in(3) {
+        files.insert("clock", generator::clock(random));
+    }
+    // Apart from the rest, so that other programs stay as they are.
+    if number % 4 == 1 {
+        let mut random = Random::new(number ^ 0x0070_1d00);
+        files.values_mut().for_each(|file| generator::tell_consumers(file, &mut random));
+        // Each execution of the first one starts two more, up to the longest chain.
+        let chain = random.one_in(4);
+        for (number, name) in (0..).zip(generator::CONSUMERS) {
+            files.insert(name, generator::consumer(number, chain && number == 0, &mut random));
+        }
+    }
+    if number % 5 == 2 {
+        let mut random = Random::new(number ^ 0x00de_fa00);
+        for name in ["main", "child"] {
+            files.entry(name).and_modify(|file| file["defaults"] = generator::defaults(&mut random));
+        }
+    }
+    if number % 4 == 3 {
+        files.insert(generator::HANDLER, generator::handler());
+    }
+    files
+}
+
 impl Program {
     fn new(number: u64) -> Self {
         let mut random = Random::new(number ^ 0x005e_edf0_0d00);
@@ -112,30 +144,10 @@ impl Program {
         let automations = folder.path().join("automations");
         std::fs::create_dir(&automations).expect("a folder");
         let start = random.pick(&[Start::Manual, Start::Async, Start::Sync]);
-        let mut files = BTreeMap::from([
-            ("main", generator::main(start, &mut random)),
-            ("child", generator::child(&mut random)),
-            ("poison", generator::poison()),
-        ]);
-        let has_schedule = random.one_in(3);
-        if has_schedule {
-            files.insert("clock", generator::clock(&mut random));
-        }
-        // Apart from the rest, so that other programs stay as they are.
-        let has_consumers = number % 4 == 1;
-        if has_consumers {
-            let mut random = Random::new(number ^ 0x0070_1d00);
-            files.values_mut().for_each(|file| generator::tell_consumers(file, &mut random));
-            // Each execution of the first one starts two more, up to the longest chain.
-            let chain = random.one_in(4);
-            for (number, name) in (0..).zip(generator::CONSUMERS) {
-                files.insert(name, generator::consumer(number, chain && number == 0, &mut random));
-            }
-        }
-        let has_handler = number % 4 == 3;
-        if has_handler {
-            files.insert(generator::HANDLER, generator::handler());
-        }
+        let mut files = files(number, start, &mut random);
+        let has = |name: &str| files.contains_key(name);
+        let (has_schedule, has_consumers, has_handler) =
+            (has("clock"), has(generator::CONSUMERS[0]), has(generator::HANDLER));
         let limits = files.iter().filter_map(|(name, file)| Some(((*name).to_owned(), limit(file)?)));
         let limits = limits.collect();
         let mut increments = Vec::new();

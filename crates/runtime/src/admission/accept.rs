@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use model::action::ActionError;
-use model::automation::{Automation, Trigger, TriggerId};
+use model::automation::{Automation, AutomationId, Trigger, TriggerId};
 use model::execution::{Event, ExecutionId, Origin};
 use model::payload::Payload;
 use store::{Accept, AcceptOutcome, Capacity, InitialEvents, NewExecution};
@@ -194,11 +194,9 @@ impl Admission {
             let journal = Journal::new(id, &deployment.automation, new_run.accepted_at, around);
             let run = self.begin(deployment, journal, new_run);
             self.spawn(run, permit);
-        } else if gated && !self.shards.has(&deployment.automation.id) {
-            // The shard may have moved during the write.
-            self.enqueue_at_arrival(deployment, id, new_run.origin, wall_offset, trigger_memory);
         } else {
-            self.enqueue(id, &new_run.origin, gated, wall_offset, trigger_memory);
+            let queued = self.queued_since_now(&new_run.origin, gated, wall_offset, trigger_memory);
+            self.enqueue(&deployment.automation.id, gated, vec![(id, queued)]);
         }
         Ok(Acceptance { id, accepted: AcceptOutcome::New, progress: None })
     }
@@ -231,25 +229,6 @@ impl Admission {
         let on = automation.trigger(trigger).map(|trigger| &trigger.on);
         let verifies = matches!(on, Some(Trigger::Webhook(webhook)) if webhook.verify.is_some());
         mask_credentials(payload, results, verifies, &self.context.settings.redactor);
-    }
-
-    /// Appends a gated execution to the backlog once this node has read the other ones of its shard, which it has just got. One
-    /// of them may have the permit that this one needs.
-    pub(super) fn enqueue_at_arrival(
-        self: &Arc<Self>,
-        deployment: Arc<Deployment>,
-        id: ExecutionId,
-        origin: Origin,
-        wall_offset: SignedDuration,
-        memory: usize,
-    ) {
-        let admission = self.clone();
-        self.context.tracker.spawn(async move {
-            let arrival = admission.shards.arrival(&deployment.automation.id);
-            if admission.context.closing.run_until_cancelled(arrival).await.is_some() {
-                admission.enqueue(id, &origin, true, wall_offset, memory);
-            }
-        });
     }
 
     /// Runs an execution before it is stored. Its first steps change nothing outside, so its start and their results need one
@@ -335,37 +314,55 @@ impl Admission {
         result.inspect_err(|error| self.context.lost(error))
     }
 
-    /// Appends an accepted execution to the backlog, and wakes those who take from there.
-    fn enqueue(
+    /// Describes an accepted execution that joins the backlog. It needs so much `memory` for the data of its trigger, if they are large.
+    pub(super) fn queued_since_now(
         &self,
-        id: ExecutionId,
         origin: &Origin,
         gated: bool,
         wall_offset: SignedDuration,
         memory: usize,
-    ) {
-        self.add_to_backlog(id, origin, gated, wall_offset, memory);
-        self.wake_backlog();
-    }
-
-    /// Appends an accepted execution to the backlog. It needs so much `memory` for the data of its trigger, if they are large.
-    pub(super) fn add_to_backlog(
-        &self,
-        id: ExecutionId,
-        origin: &Origin,
-        gated: bool,
-        wall_offset: SignedDuration,
-        memory: usize,
-    ) {
+    ) -> Queued {
         let queued = Queued {
             memory,
             is_small: memory == 0,
             ..Queued::new(wall_offset, self.context.clock.monotonic_now())
         };
-        self.table().enqueue(id, queued.movable(origin, gated || memory > 0));
+        queued.movable(origin, gated || memory > 0)
     }
 
-    pub(super) fn wake_backlog(&self) {
+    /// Appends accepted executions of one trigger to the backlog, and wakes those who take from there. If the shard has moved here during
+    /// the write, gated ones wait until this node has read the other ones of it: one of those may have the permit that these need.
+    pub(super) fn enqueue(
+        self: &Arc<Self>,
+        automation: &AutomationId,
+        gated: bool,
+        executions: Vec<(ExecutionId, Queued)>,
+    ) {
+        if executions.is_empty() {
+            return;
+        }
+        if !gated || self.shards.has(automation) {
+            return self.add_to_backlog(executions);
+        }
+        let (admission, automation) = (self.clone(), automation.clone());
+        self.context.tracker.spawn(async move {
+            let arrival = admission.shards.arrival(&automation);
+            if admission.context.closing.run_until_cancelled(arrival).await.is_some() {
+                admission.add_to_backlog(executions);
+            }
+        });
+    }
+
+    fn add_to_backlog(&self, executions: Vec<(ExecutionId, Queued)>) {
+        let mut table = self.table();
+        for (id, queued) in executions {
+            table.enqueue(id, queued);
+        }
+        drop(table);
+        self.wake_backlog();
+    }
+
+    fn wake_backlog(&self) {
         self.wake_dispatchers();
         self.joined.notify_one();
     }
@@ -481,13 +478,18 @@ impl Admission {
             memory: parts.memory,
             observation,
         });
-        let (pending_cancel, is_behind_recovered) = table.register(id, run.clone());
+        let has_held = table.has_held();
+        let (pending_cancel, ahead) = table.register(id, run.clone());
         if let Some(reason) = pending_cancel.or(parts.cancel) {
             run.cancelled.cancel(&reason);
         }
         drop(table);
+        if has_held {
+            // It may have been the last for which they were held.
+            self.wake_dispatchers();
+        }
         self.moved.notify_waiters();
-        RunGuard::new(self.clone(), run, is_behind_recovered)
+        RunGuard::new(self.clone(), run, ahead, parts.has_begun)
     }
 
     fn begin(
@@ -509,6 +511,7 @@ impl Admission {
             results,
             trigger_memory,
             memory,
+            has_begun: false,
             cancel: None,
         })
     }
@@ -559,6 +562,8 @@ pub(super) struct RunParts {
     pub(super) trigger_memory: usize,
     /// The memory reserved for its large values.
     pub(super) memory: Share,
+    /// True if it has events of its own after its start in the store, so that it may hold a permit.
+    pub(super) has_begun: bool,
     /// The reason to cancel it at once.
     pub(super) cancel: Option<String>,
 }

@@ -48,7 +48,7 @@ impl Admission {
             }
             let is_gated = may_hold_permit(catalog, &row);
             if is_gated {
-                table.recover_first(&row.automation, row.id);
+                table.recover_first(&row.automation, row.id, has_begun(&row));
             }
             let source = match row.status {
                 Status::Waiting => ReplaySource::Suspended,

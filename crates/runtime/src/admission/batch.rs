@@ -5,7 +5,7 @@ use std::sync::Arc;
 use catalog::Deployment;
 use model::action::ActionError;
 use model::execution::{ExecutionId, Origin};
-use store::{Accept, AcceptOutcome, NewExecution, News, PollWrite};
+use store::{Accept, AcceptOutcome, DedupRecord, NewExecution, News, PollWrite};
 
 use super::Admission;
 use super::accept::{initial_events, started};
@@ -24,6 +24,8 @@ pub struct NewStart {
     pub fails: Option<ActionError>,
     /// A key that is unique in its automation.
     pub key: Option<String>,
+    /// The deduplication records to take.
+    pub dedup: Vec<DedupRecord>,
 }
 
 impl NewStart {
@@ -45,9 +47,10 @@ impl Admission {
             self.context.rejections.count(Some(&deployment.automation.id), "busy");
             return Err(Error::busy());
         }
-        let starts = starts.into_iter().map(|(start, fails)| NewStart { start, fails, key: None });
+        let starts =
+            starts.into_iter().map(|(start, fails)| NewStart { start, fails, key: None, dedup: Vec::new() });
         let with = Accept { poll: Some(poll), ..Accept::default() };
-        self.accept_batch(deployment, starts.collect(), with).await
+        self.accept_batch(deployment, starts.collect(), with).await.map(drop)
     }
 
     /// Returns the number of executions that may join the queue.
@@ -56,7 +59,8 @@ impl Admission {
         self.context.settings.limits.queue.saturating_sub(self.queued())
     }
 
-    /// Commits executions of one trigger together with the writes in `with`, and runs them. One whose key is taken is not started.
+    /// Commits executions of one trigger together with the writes in `with`, and runs them. One whose key or deduplication record is taken
+    /// is not started. Returns the outcomes in the order of the starts.
     ///
     /// # Errors
     /// The engine stops, or the store failed. Nothing is accepted, unless the outcome is unknown.
@@ -65,7 +69,7 @@ impl Admission {
         deployment: &Arc<Deployment>,
         starts: Vec<NewStart>,
         with: Accept,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<AcceptOutcome>, Error> {
         if !self.context.accepting() {
             return Err(Error::Closing);
         }
@@ -78,19 +82,19 @@ impl Admission {
         deployment: Arc<Deployment>,
         starts: Vec<NewStart>,
         with: Accept,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<AcceptOutcome>, Error> {
         let (automation, now, wall_offset) =
             (&deployment.automation, self.context.clock.now(), self.context.clock.wall_offset());
         let trigger = starts.first().map(|new| new.start.by.trigger.clone()).unwrap_or_default();
         let accepted: Vec<(Origin, usize)> = starts.iter().map(NewStart::origin_and_memory).collect();
-        let new = |NewStart { mut start, fails, key }: NewStart| {
+        let new = |NewStart { mut start, fails, key, dedup }: NewStart| {
             self.mask_credentials(automation, &start.by.trigger, &mut start.payload, None);
             let started = started(now, automation, &start.origin, start.payload.into(), &start.by);
             NewExecution {
                 id: self.ids.next(now),
                 started,
                 key,
-                dedup: Vec::new(),
+                dedup,
                 starts_running: false,
                 initial: initial_events(now, Vec::new(), fails),
                 gated: is_gated(automation, &start.origin, &start.by.trigger),
@@ -101,22 +105,25 @@ impl Admission {
         let outcomes = self.accept_durably(&deployment, Accept { executions, ..with }).await?;
         // The executions of one trigger are gated all or not at all.
         let gated = accepted.first().is_some_and(|(origin, _)| is_gated(automation, origin, &trigger));
-        let waits_for_shard = gated && !self.shards.has(&automation.id);
-        for ((id, (origin, memory)), outcome) in ids.into_iter().zip(accepted).zip(outcomes) {
+        let (mut queued, mut handed) = (Vec::new(), None);
+        for ((id, (origin, memory)), outcome) in ids.into_iter().zip(accepted).zip(&outcomes) {
             if matches!(outcome, AcceptOutcome::New | AcceptOutcome::Elsewhere) {
                 self.context.metrics.count_accepted(&origin);
             }
             match outcome {
-                AcceptOutcome::New if waits_for_shard => {
-                    self.enqueue_at_arrival(deployment.clone(), id, origin, wall_offset, memory);
+                AcceptOutcome::New => {
+                    queued.push((id, self.queued_since_now(&origin, gated, wall_offset, memory)));
                 }
-                AcceptOutcome::New => self.add_to_backlog(id, &origin, gated, wall_offset, memory),
-                AcceptOutcome::Elsewhere => self.hand_over(id).await,
+                AcceptOutcome::Elsewhere => handed = Some(id),
                 AcceptOutcome::Duplicate(_) | AcceptOutcome::Mismatch(_) => {}
             }
         }
-        self.wake_backlog();
-        Ok(())
+        self.enqueue(&automation.id, gated, queued);
+        // One node has them all.
+        if let Some(id) = handed {
+            self.hand_over(id).await;
+        }
+        Ok(outcomes)
     }
 
     /// Tells the node that has an accepted execution. It is accepted, whether the hint can be sent or not.

@@ -13,7 +13,9 @@ use model::execution::{ExecutionId, Origin, Outcome, Status};
 use value::Value;
 
 use super::Admission;
-use super::table::{ExecutionState, ExecutionTable, GroupKey, PermitWait, PermitWaiter, Queued, Suspended};
+use super::table::{
+    Ahead, ExecutionState, ExecutionTable, GroupKey, PermitWait, PermitWaiter, Queued, Suspended,
+};
 use crate::run::{Disposition, PermitRequest, ReplaySource, Run, Suspension};
 
 /// An execution that this process runs, from its registration in the [table](ExecutionTable) to its end there.
@@ -25,8 +27,10 @@ pub(super) struct RunGuard {
     run: Arc<Run>,
     /// The group whose permit the execution holds.
     permit: Option<GroupKey>,
-    /// True if executions recovered from before the restart ask for their permits before this one.
-    is_behind_recovered: bool,
+    /// The executions recovered from before the restart that ask for their permits before this one.
+    ahead: Ahead,
+    /// True if it had begun when it was read back.
+    has_begun: bool,
     /// True if the execution was cancelled before it was driven, so that the run has seen it.
     was_cancelled: bool,
     /// True once the execution has left the state `Running`.
@@ -34,8 +38,8 @@ pub(super) struct RunGuard {
 }
 
 impl RunGuard {
-    pub(super) fn new(admission: Arc<Admission>, run: Arc<Run>, is_behind_recovered: bool) -> Self {
-        Self { admission, run, permit: None, is_behind_recovered, was_cancelled: false, has_ended: false }
+    pub(super) fn new(admission: Arc<Admission>, run: Arc<Run>, ahead: Ahead, has_begun: bool) -> Self {
+        Self { admission, run, permit: None, ahead, has_begun, was_cancelled: false, has_ended: false }
     }
 
     pub(super) fn run(&self) -> &Arc<Run> {
@@ -58,19 +62,10 @@ impl RunGuard {
         };
         let policy = concurrency.policy;
         let (id, admission) = (self.run.journal.id(), self.admission.clone());
-        let automation = &self.run.deployment.automation.id;
-        if self.is_behind_recovered {
-            let mut table = admission.table();
-            if !self.is_cancelled() {
-                // An execution that was accepted before this process began may have held the permit.
-                let queued = self.queued();
-                self.park(&mut table, ExecutionState::Queued(queued));
-                drop(table);
-                self.announce();
-                self.publish_status(Status::Queued);
-                return false;
-            }
+        if self.ahead != Ahead::Nobody && self.waits_behind_recovered() {
+            return false;
         }
+        let automation = &self.run.deployment.automation.id;
         // If it fails, the run evaluates it again and records the failure.
         let Ok(PermitRequest { key, limit }) = self.run.permit_request(&concurrency) else { return true };
         let in_force = limit_in_force(&admission.context.catalog.load(), automation);
@@ -89,12 +84,16 @@ impl RunGuard {
             self.publish_status(Status::Running);
             return true;
         }
-        if group.holders.len() < limit && group.waiting.is_empty() {
+        let is_cancelled = self.is_cancelled();
+        // A cancelled execution that had begun counts until its end is stored, even beyond the limit: a crash before that may lose the
+        // cancellation, and then it goes on.
+        let counts = is_cancelled && self.has_begun;
+        if counts || (group.holders.len() < limit && group.waiting.is_empty()) {
             group.holders.push(id);
             self.permit = Some(key);
             return true;
         }
-        if self.is_cancelled() {
+        if is_cancelled {
             // It only ends, and needs no permit for that.
             return true;
         }
@@ -121,6 +120,24 @@ impl RunGuard {
             admission.cancel_here(older, reason);
         }
         false
+    }
+
+    /// Leaves memory if recovered executions have to request their permits before this one, since they may hold them. Returns false if
+    /// it does not wait for them.
+    fn waits_behind_recovered(&mut self) -> bool {
+        let (admission, run) = (self.admission.clone(), self.run.clone());
+        let (id, automation) = (run.journal.id(), &run.deployment.automation.id);
+        let mut table = admission.table();
+        if self.is_cancelled() || !table.has_ahead(automation, self.ahead) {
+            return false;
+        }
+        let queued = self.queued();
+        self.park(&mut table, ExecutionState::Queued(queued));
+        table.hold(automation, id, self.ahead);
+        drop(table);
+        self.announce();
+        self.publish_status(Status::Queued);
+        true
     }
 
     /// Stores whether the execution waits for its permit, so that other nodes show what this one knows. No run waits for this: a commit

@@ -177,6 +177,7 @@ impl Admission {
             trigger_memory,
             results,
             memory: Share::default(),
+            has_begun: count > 1 + start.origin.kept_events(),
             cancel: self.reason_of_caller(start.origin).await?,
         }))
     }
@@ -210,7 +211,7 @@ impl Admission {
                 table.count_scheduled(&row.trigger_key(), &row.origin);
                 let is_gated = may_hold_permit(&catalog, &row);
                 if is_gated {
-                    table.recover_first(&row.automation, row.id);
+                    table.recover_first(&row.automation, row.id, has_begun(&row));
                 }
                 let source = match row.status {
                     // It holds a permit, or waits for a child that may have ended since.

@@ -6,7 +6,6 @@ use async_trait::async_trait;
 use catalog::Deployment;
 use jiff::Timestamp;
 use model::execution::{Event, ExecutionId, Outcome, Signal};
-use store::Accept;
 use value::Value;
 
 use super::Admission;
@@ -117,8 +116,8 @@ impl Admission {
         self.emit_as(None, name, data, by).await
     }
 
-    /// Takes an event to every execution that waits for it, and stores it for the triggers that it starts. Events with the same `id`
-    /// start a trigger once; `None` for a new id.
+    /// Takes an event to every execution that waits for it, and stores it for the triggers that it starts. If it starts any, the `id` is
+    /// stored with it, and a repetition does nothing; `None` for a new id.
     ///
     /// # Errors
     /// The event cannot start what it is to start, or the store failed.
@@ -129,6 +128,13 @@ impl Admission {
         data: Value,
         by: Option<String>,
     ) -> Result<SentEvent, Error> {
+        let record = match &id {
+            Some(id) => match self.context.record_of_event(name, id).await? {
+                Some(record) => Some(record),
+                None => return Ok(SentEvent { id: id.clone(), repeated: true, ..SentEvent::default() }),
+            },
+            None => None,
+        };
         let id = id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
         let signal = Signal { id: id.clone(), name: name.to_owned(), data, by };
         let starts = self.context.starts_of(&signal, None).map_err(|error| {
@@ -137,15 +143,26 @@ impl Admission {
         let sent = self.deliver_event(signal, None, false).await?;
         if let Some(row) = starts.row {
             let emits = vec![row.at(self.events.next_place(None))];
-            let accept = Accept { emits, ..Accept::default() };
             let (context, name) = (self.context.clone(), name.to_owned());
             // An event that is stored is delivered, even if the caller has gone.
             let storing = async move {
-                context.store.accept(&accept).await.inspect_err(|error| context.lost(error))?;
-                context.outbox.committed([name.as_str()]);
-                Ok::<_, Error>(())
+                let stored = context.store.write_state_and_emit(record.into_iter().collect(), emits).await;
+                if stored.is_ok() {
+                    context.outbox.committed([name.as_str()]);
+                }
+                stored
             };
-            spawn_on_drop(&self.context.tracker, storing).await?;
+            match spawn_on_drop(&self.context.tracker, storing).await {
+                Ok(()) => {}
+                // Another request with this id was faster.
+                Err(store::Error::StateChanged { .. }) => {
+                    return Ok(SentEvent { id, repeated: true, ..sent });
+                }
+                Err(error) => {
+                    self.context.lost(&error);
+                    return Err(error.into());
+                }
+            }
         }
         Ok(SentEvent { id, starts: starts.triggers, ..sent })
     }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use model::automation::AutomationId;
 use model::execution::{DelayReason, Event, ExecutionId, Origin};
 
 use super::backlog::Lane;
-use super::table::{Cancel, Claim, ExecutionState, ExecutionTable, Queued, Suspended};
+use super::table::{Ahead, Cancel, Claim, ExecutionState, ExecutionTable, Queued, Suspended};
 use crate::clock::{Clock, ManualClock};
 use crate::run::{ReplaySource, Wake};
 
@@ -174,4 +175,60 @@ fn a_cancellation_or_a_signal_ends_the_pause_after_a_refused_write() {
     let Claim::Queued(claimed) = table.claim(id(2)) else { panic!("it is paused") };
     table.release(id(2), ExecutionState::Queued(claimed), clock.monotonic_now());
     assert_eq!((table.backlog_len(), table.next_wake()), (1, Wake::default()));
+}
+
+#[test]
+fn an_execution_behind_a_recovered_one_that_is_being_loaded_is_held_until_that_asks_for_its_permit() {
+    let (clock, mut table) = (clock(), ExecutionTable::default());
+    let limited = AutomationId::parse("limited").expect("an id");
+    table.recover_first(&limited, id(1), true);
+    table.recover_first(&limited, id(2), false);
+    table.enqueue_first(id(1), queued(&clock));
+    table.enqueue(id(2), queued(&clock));
+    let dispatched = |table: &mut ExecutionTable| table.claim_next(Lane::Slot, &clock).map(|(next, _)| next);
+    // The first is cancelled, and so loaded out of turn.
+    assert!(matches!(table.cancel(id(1), "no longer wanted", &clock), Cancel::Claimed(_)));
+    assert_eq!(dispatched(&mut table), Some(id(2)));
+    for number in [2, 3] {
+        let ahead = table.take_recovered(&limited, id(number));
+        assert_eq!(ahead, if number == 2 { Ahead::Begun } else { Ahead::All });
+        assert!(table.has_ahead(&limited, ahead));
+        table.park(id(number), ExecutionState::Queued(queued(&clock)), None);
+        table.hold(&limited, id(number), ahead);
+        assert!(table.queue_status(id(number)).is_some(), "it shows that it waits");
+    }
+    assert_eq!((dispatched(&mut table), table.backlog_len()), (None, 2));
+    assert_eq!(table.take_recovered(&limited, id(1)), Ahead::Nobody);
+    assert_eq!(dispatched(&mut table), Some(id(2)));
+    assert_eq!(table.take_recovered(&limited, id(2)), Ahead::Nobody);
+    assert_eq!(dispatched(&mut table), Some(id(3)));
+    assert_eq!(table.take_recovered(&limited, id(3)), Ahead::Nobody);
+}
+
+#[test]
+fn an_execution_behind_a_recovered_one_that_cannot_be_read_back_is_dispatched() {
+    let (clock, mut table) = (clock(), ExecutionTable::default());
+    let limited = AutomationId::parse("limited").expect("an id");
+    table.recover_first(&limited, id(1), true);
+    table.enqueue(id(1), queued(&clock));
+    assert!(table.claim_next(Lane::Slot, &clock).is_some());
+    let ahead = table.take_recovered(&limited, id(2));
+    table.park(id(2), ExecutionState::Queued(queued(&clock)), None);
+    table.hold(&limited, id(2), ahead);
+    assert!(table.claim_next(Lane::Slot, &clock).is_none());
+    table.give_up(id(1), &clock);
+    assert_eq!(table.claim_next(Lane::Slot, &clock).map(|(next, _)| next), Some(id(2)));
+}
+
+#[test]
+fn a_newer_execution_joins_the_backlog_behind_recovered_ones_that_are_queued() {
+    let (clock, mut table) = (clock(), ExecutionTable::default());
+    let limited = AutomationId::parse("limited").expect("an id");
+    table.recover_first(&limited, id(1), false);
+    table.enqueue(id(1), queued(&clock));
+    let ahead = table.take_recovered(&limited, id(2));
+    table.park(id(2), ExecutionState::Queued(queued(&clock)), None);
+    table.hold(&limited, id(2), ahead);
+    let dispatched = [(); 2].map(|()| table.claim_next(Lane::Slot, &clock).map(|(next, _)| next));
+    assert_eq!(dispatched, [Some(id(1)), Some(id(2))]);
 }

@@ -3,8 +3,9 @@
 mod leaving;
 mod permits;
 mod queued;
+mod recovering;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -21,6 +22,8 @@ use crate::run::{ReplaySource, Run, Wake};
 use permits::ConcurrencyGroup;
 pub(super) use permits::PermitWaiter;
 pub(crate) use queued::Queued;
+pub(super) use recovering::Ahead;
+use recovering::Recovering;
 
 /// The state of an execution that is accepted and has not ended.
 pub(super) enum ExecutionState {
@@ -123,8 +126,8 @@ pub(super) struct ExecutionTable {
     timers: BTreeSet<(MonotonicTime, ExecutionId)>,
     /// The progress channels of executions that callers wait for and that are not in memory.
     watchers: HashMap<ExecutionId, watch::Sender<Progress>>,
-    /// Executions from before the restart that have not requested their permit yet, by automation: newer ones wait for them.
-    recovering: HashMap<AutomationId, HashSet<ExecutionId>>,
+    /// Executions from before the restart that have not requested their permit yet, by automation.
+    recovering: HashMap<AutomationId, Recovering>,
     /// The number of unfinished executions that the schedule of each automation started.
     scheduled: HashMap<TriggerKey, usize>,
     running: usize,
@@ -323,12 +326,12 @@ impl ExecutionTable {
     }
 
     /// Registers an execution that runs from now on. Returns the reason of a cancellation that was requested while it was
-    /// claimed, and true if executions recovered from before the restart are ahead of it in its automation.
-    pub(super) fn register(&mut self, id: ExecutionId, run: Arc<Run>) -> (Option<String>, bool) {
-        let is_behind = self.is_behind_recovered(&run.deployment.automation.id, id);
+    /// claimed, and the recovered executions that are ahead of it in its automation.
+    pub(super) fn register(&mut self, id: ExecutionId, run: Arc<Run>) -> (Option<String>, Ahead) {
+        let ahead = self.take_recovered(&run.deployment.automation.id, id);
         match self.set(id, ExecutionState::Running(run)) {
-            Some(ExecutionState::Claimed { pending_cancel, .. }) => (pending_cancel, is_behind),
-            _ => (None, is_behind),
+            Some(ExecutionState::Claimed { pending_cancel, .. }) => (pending_cancel, ahead),
+            _ => (None, ahead),
         }
     }
 
@@ -510,22 +513,6 @@ impl ExecutionTable {
             self.timers.pop_first();
             self.wake(id, monotonic_now);
         }
-    }
-
-    /// Notes an execution from before the restart, behind which newer ones of its automation wait for their permits.
-    pub(super) fn recover_first(&mut self, automation: &AutomationId, id: ExecutionId) {
-        self.recovering.entry(automation.clone()).or_default().insert(id);
-    }
-
-    /// Returns true if executions recovered from before the restart are ahead of this one.
-    fn is_behind_recovered(&mut self, automation: &AutomationId, id: ExecutionId) -> bool {
-        let Some(recovering) = self.recovering.get_mut(automation) else { return false };
-        let is_recovered = recovering.remove(&id);
-        if recovering.is_empty() {
-            self.recovering.remove(automation);
-            return false;
-        }
-        !is_recovered
     }
 
     /// Counts an execution that a schedule started.

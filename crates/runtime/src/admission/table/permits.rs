@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use model::automation::AutomationId;
 use model::execution::{DelayReason, ExecutionId};
 
-use super::{ExecutionState, ExecutionTable, GroupKey, PermitWait};
+use super::{ExecutionState, ExecutionTable, GroupKey, PermitWait, Recovering};
 use crate::clock::Clock;
 
 /// The executions that hold a permit of a concurrency group, and its queue, in order. No execution waits while a permit is
@@ -104,8 +104,11 @@ impl ExecutionTable {
     /// Removes an execution that cannot be read back or has ended meanwhile, with the permit that it holds.
     pub(in crate::admission) fn give_up(&mut self, id: ExecutionId, clock: &dyn Clock) {
         self.remove(id);
-        for recovering in self.recovering.values_mut() {
-            recovering.remove(&id);
+        let is_in =
+            |recovering: &Recovering| recovering.begun.contains(&id) || recovering.queued.contains(&id);
+        let recovered = self.recovering.iter().find(|(_, recovering)| is_in(recovering));
+        if let Some(automation) = recovered.map(|(automation, _)| automation.clone()) {
+            self.take_recovered(&automation, id);
         }
         let held = self.groups.iter().find(|(_, group)| group.holders.contains(&id));
         if let Some(key) = held.map(|(key, _)| key.clone()) {
