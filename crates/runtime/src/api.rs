@@ -132,6 +132,8 @@ pub struct SentEvent {
     pub id: String,
     /// The triggers that it starts, as people call them: `orders`, `orders/paid`.
     pub starts: Vec<String>,
+    /// True if an event with this name and id was sent before, so that nothing was sent now.
+    pub repeated: bool,
 }
 
 /// The reason why a signal was not delivered.

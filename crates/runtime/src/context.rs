@@ -53,7 +53,7 @@ pub struct Context {
     pub clock: Arc<dyn Clock>,
     /// The client for outgoing calls.
     pub http: connector::Http,
-    /// Reads secrets from the store, the folder and the environment.
+    /// Reads secrets from their sources.
     pub secrets: Secrets,
     /// The encrypted secrets; none where nothing outside is called.
     pub(crate) vault: Option<Arc<Vault>>,
@@ -143,7 +143,8 @@ impl Context {
                 settings.redactor.clone(),
                 doubles.clone(),
             )
-            .with_allowed_variables(settings.env_allow.clone()),
+            .with_allowed_variables(settings.env_allow.clone())
+            .with_sources(&settings.secret_sources, settings.provider_network(), clock.clone()),
             vault,
             secret,
             state_locks: KeyedLocks::default(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use catalog::{Catalog, EngineTrigger};
 use jiff::Timestamp;
 use model::action::ActionError;
-use model::automation::{Automation, TriggerId, TriggerKey};
+use model::automation::{Automation, AutomationId, TriggerId, TriggerKey};
 use model::engine_event::{EngineEventName, FailureKind};
 use model::execution::{ExecutionId, Outcome};
 use serde::{Deserialize, Serialize};
@@ -64,6 +64,23 @@ pub struct FailureStreak {
     pub since: String,
 }
 
+/// The automation that an occurrence concerns. It may not be in force any more.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// Its id.
+    pub id: &'a AutomationId,
+    /// Its name.
+    pub name: &'a str,
+    /// Its labels.
+    pub labels: &'a [String],
+}
+
+impl<'a> From<&'a Automation> for Subject<'a> {
+    fn from(automation: &'a Automation) -> Self {
+        Self { id: &automation.id, name: &automation.name, labels: &automation.labels }
+    }
+}
+
 /// The body of a row of the outbox.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -78,12 +95,6 @@ pub struct EngineRow {
     /// The failures in a row, for a poll or a subscription.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streak: Option<FailureStreak>,
-}
-
-/// Returns the name of the rows of the outbox for a trigger.
-#[must_use]
-pub fn engine_row_name(event: EngineEventName, trigger: &TriggerKey) -> String {
-    format!("{}:{trigger}", event.as_str())
 }
 
 /// Returns the event and the trigger of the rows with this name; `None` for the name of an own event.
@@ -128,18 +139,19 @@ impl Context {
                 && !(kind == FailureKind::File && is_own)
         };
         let triggers = on_engine(catalog, EngineEventName::Failure).filter(wants);
-        self.rows(EngineEventName::Failure, triggers, automation, place, occurrence)
+        self.rows(EngineEventName::Failure, triggers, automation.map(Subject::from), place, occurrence)
     }
 
     /// Returns the rows by which the triggers of a snapshot hear of a change of an automation.
     pub fn change_rows(
         &self,
         catalog: &Catalog,
-        automation: &Automation,
+        automation: Subject<'_>,
         place: impl FnMut(&str) -> ExecutionId,
         occurrence: impl FnOnce() -> Occurrence,
     ) -> Vec<OutboxRow> {
-        let wants = |trigger: &&EngineTrigger| trigger.filter.wants_automation(Some(automation));
+        let wants =
+            |trigger: &&EngineTrigger| trigger.filter.wants(automation.id.as_str(), automation.labels);
         let triggers = on_engine(catalog, EngineEventName::Changed).filter(wants);
         self.rows(EngineEventName::Changed, triggers, Some(automation), place, occurrence)
     }
@@ -148,7 +160,7 @@ impl Context {
         &self,
         event: EngineEventName,
         triggers: impl Iterator<Item = &'a EngineTrigger>,
-        automation: Option<&Automation>,
+        automation: Option<Subject<'_>>,
         mut place: impl FnMut(&str) -> ExecutionId,
         occurrence: impl FnOnce() -> Occurrence,
     ) -> Vec<OutboxRow> {
@@ -158,7 +170,7 @@ impl Context {
             return Vec::new();
         }
         if self.outbox.rows() >= OutboxRow::MAX {
-            self.rejections.count(automation.map(|automation| &automation.id), "outbox_full");
+            self.rejections.count(automation.map(|automation| automation.id), "outbox_full");
             tracing::error!(
                 event = event.as_str(),
                 "too many events wait for their delivery: a trigger does not hear of this one"
@@ -169,7 +181,7 @@ impl Context {
         let body = self.engine_row(automation, occurrence(), at);
         let Ok(body) = serde_json::to_string(&body) else { return Vec::new() };
         let row = |trigger: &EngineTrigger| {
-            let name = engine_row_name(event, &trigger.mount.key());
+            let name = OutboxRow::engine_name(event, &trigger.mount.key());
             OutboxRow { id: place(&name), name, body: body.clone(), at }
         };
         triggers.map(row).collect()
@@ -178,10 +190,10 @@ impl Context {
     /// Returns `trigger.results.body.data` for an occurrence that concerns this automation.
     #[must_use]
     pub fn occurrence_data(&self, automation: Option<&Automation>, of: Occurrence, at: Timestamp) -> Value {
-        self.engine_row(automation, of, at).data
+        self.engine_row(automation.map(Subject::from), of, at).data
     }
 
-    fn engine_row(&self, automation: Option<&Automation>, of: Occurrence, at: Timestamp) -> EngineRow {
+    fn engine_row(&self, automation: Option<Subject<'_>>, of: Occurrence, at: Timestamp) -> EngineRow {
         let title = text::truncate(&of.title, MAX_TITLE).into_owned();
         let file = of.file.map(|(path, line)| {
             Map::from_iter([("path", Value::from(path)), ("line", line.map(Value::from).unwrap_or_default())])
@@ -208,11 +220,11 @@ fn on_engine(catalog: &Catalog, event: EngineEventName) -> impl Iterator<Item = 
     catalog.awaited_events().on_engine(event)
 }
 
-fn automation_value(automation: &Automation) -> Value {
+fn automation_value(automation: Subject<'_>) -> Value {
     let labels: Value = automation.labels.iter().map(|label| Value::from(label.as_str())).collect();
     Value::from(Map::from_iter([
         ("id", Value::from(automation.id.as_str())),
-        ("name", Value::from(automation.name.as_str())),
+        ("name", Value::from(automation.name)),
         ("labels", labels),
     ]))
 }
@@ -252,7 +264,7 @@ mod tests {
     fn a_row_name_has_its_event_and_trigger() {
         for key in ["alert", "alert#broken"] {
             let key: TriggerKey = key.parse().expect("a key");
-            let name = engine_row_name(EngineEventName::Failure, &key);
+            let name = OutboxRow::engine_name(EngineEventName::Failure, &key);
             assert_eq!(parse_engine_row_name(&name), Some((EngineEventName::Failure, key)));
         }
         assert_eq!(parse_engine_row_name("order.paid:x"), None);

@@ -54,6 +54,9 @@ pub enum Error {
     /// The sealed secrets, or the key that seals them, cannot be used.
     #[error("the secrets of the store cannot be used: {0}")]
     Vault(String),
+    /// A secret provider fails, and no earlier answer may be used.
+    #[error("{0}")]
+    SecretProvider(String),
     /// The node that has the execution does not answer.
     #[error("another daemon has the execution and does not answer; try again")]
     Unanswered,

@@ -16,6 +16,7 @@
 //! * `definition`: the stored form of a definition
 //! * `recent_events`: retains events for steps that wait later
 //! * `outbox`: events on their way to triggers
+//! * `own_events`: the own events of a project, for people
 //! * `engine_events`: failures and changes on their way to triggers
 //! * `rerun`: replays that people start
 //! * `native`: the native actions that need an execution
@@ -85,6 +86,7 @@ mod metrics;
 mod native;
 mod observer;
 mod outbox;
+mod own_events;
 mod peers;
 mod project_secrets;
 mod random;
@@ -126,7 +128,7 @@ pub use deployment_times::DeploymentTimes;
 pub use detached::{SpawnOnDrop, spawn_on_drop};
 pub use doubles::{CallTarget, Doubles, StubRequest};
 pub use engine_events::{
-    EngineRow, FailureStreak, Occurrence, content_mark, engine_row_name, parse_engine_row_name, shared_place,
+    EngineRow, FailureStreak, Occurrence, Subject, content_mark, parse_engine_row_name, shared_place,
 };
 pub use error::Error;
 pub use evaluator::{EvaluationCounters, Evaluator, Inline, inline};
@@ -142,7 +144,8 @@ pub use memory::Share;
 pub use metrics::{ActionMetrics, CODE_BLOCKS, MAX_ACTIONS, Metrics, OTHER_ACTIONS, QueueWaits};
 pub use native::{StateScope, StateValue};
 pub use observer::{Attempt, EndedExecution, Observer, ObserverCounts, TRACEPARENT, traceparent_of};
-pub use outbox::{ENGINE_EVENTS, Outbox, OwnEvent};
+pub use outbox::{DeliveryWait, ENGINE_EVENTS, Outbox};
+pub use own_events::{KeptEvent, OwnEvent};
 pub use peers::{Peers, ShardHold, ShardRequests, Shards};
 pub use records::Records;
 pub use rejections::RejectionCounters;
@@ -150,7 +153,10 @@ pub use rerun::{RepeatedCall, ReplayPlan, ReplayRequest};
 pub use resume_tokens::ResumeTokens;
 pub use run::{DerivedInput, ExpressionValue, MissingSource, expression_error, level, to_action_error};
 pub use runtime::Runtime;
-pub use secrets::{Secrets, exposed_secret_files, is_secret_set, secret_files};
+pub use secrets::{
+    PROVIDER_FAILURE, ProviderNetwork, SecretSources, Secrets, SourceKind, SourceRule, exposed_secret_files,
+    is_secret_set, secret_files,
+};
 pub use settings::{Limits, Settings};
 pub use statistics::{AutomationStatistics, MAX_WINDOW_HOURS, Outcomes, Statistics};
 pub use store_secret::Secret;

@@ -40,6 +40,8 @@ pub struct Metrics {
     pub polls_failed: Counter,
     /// New items that polls found.
     pub poll_items: Counter,
+    /// Messages of brokers that started nothing and went to the message list.
+    pub messages_poisoned: Counter,
     /// Executions that came from other nodes.
     pub adopted: Counter,
     answers: Box<[Counter]>,
@@ -77,6 +79,7 @@ impl Default for Metrics {
             polls_failed: Counter::default(),
             adopted: Counter::default(),
             poll_items: Counter::default(),
+            messages_poisoned: Counter::default(),
             answers: (0..=MAX_CODE).map(|_| Counter::default()).collect(),
             actions: ArcSwap::default(),
             adding: Mutex::default(),

@@ -7,15 +7,17 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use catalog::{EventUses, Mount};
+use catalog::Mount;
 use connector::Trace;
+use jiff::SignedDuration;
 use model::action::{ActionError, ErrorKind};
-use model::automation::{OwnEventTrigger, TriggerKey};
+use model::automation::OwnEventTrigger;
 use model::execution::{ExecutionId, OutboxEvent, Signal};
 use model::payload::EmittedEvent;
-use store::{Capacity, OutboxCount, OutboxRow};
+use sha2::{Digest as _, Sha256};
+use store::{Capacity, OutboxCount, OutboxRow, StateWrite};
 use tokio::sync::Notify;
-use value::Reserved;
+use value::{Reserved, Value};
 
 use crate::context::Context;
 
@@ -25,6 +27,11 @@ pub const ENGINE_EVENTS: &str = "cogwork.";
 /// The maximum size of the data of an event that starts triggers, in bytes.
 const MAX_DATA: usize = 1 << 20;
 
+/// The scope of the ids of events from outside, in the state. No scope of an automation has a colon in it.
+const SENT: &str = "sent:events";
+/// The time for which such an id is known: an event is delivered for 7 days, and the keys of executions live 30 days longer than they.
+const KNOWN: SignedDuration = SignedDuration::from_hours(24 * 37);
+
 /// The names of events that are to be delivered, and about how many are on their way.
 #[derive(Default)]
 pub struct Outbox {
@@ -33,6 +40,19 @@ pub struct Outbox {
     woken: Notify,
     /// The events in the store, by the last count and the commits of this process since.
     rows: AtomicU64,
+    /// The reasons why events wait, by name, as the last delivery of this process found them.
+    waits: Mutex<BTreeMap<String, Vec<DeliveryWait>>>,
+}
+
+/// The reason why events of a name wait for their delivery.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeliveryWait {
+    /// The trigger that could not take them: `orders`, `orders/paid`; absent if it concerns every trigger.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<String>,
+    /// The reason, in words.
+    pub reason: String,
 }
 
 impl Outbox {
@@ -90,40 +110,25 @@ impl Outbox {
         std::mem::take(&mut *self.due())
     }
 
+    /// Records why events of a name still wait after a delivery; empty if none does, or if another node delivers them.
+    pub fn set_waits(&self, name: &str, waits: Vec<DeliveryWait>) {
+        let mut all = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+        if waits.is_empty() {
+            all.remove(name);
+        } else {
+            all.insert(name.to_owned(), waits);
+        }
+    }
+
+    /// Returns the reasons why events of a name wait; empty if this process knows none.
+    #[must_use]
+    pub fn waits(&self, name: &str) -> Vec<DeliveryWait> {
+        let all = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(name).cloned().unwrap_or_default()
+    }
+
     fn due(&self) -> MutexGuard<'_, BTreeMap<String, bool>> {
         self.due.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// An own event, for people.
-#[derive(Clone, Debug, serde::Serialize, utoipa::ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct OwnEvent {
-    /// Its name.
-    pub name: String,
-    /// The automations in force with a step that sends it.
-    pub senders: Vec<String>,
-    /// The automations in force with a step that waits for it.
-    pub waiters: Vec<String>,
-    /// The triggers in force that it starts: `orders`, `orders/paid`.
-    pub starts: Vec<String>,
-    /// The number of events that are stored until each of these triggers has started or declined them.
-    pub undelivered: u64,
-    /// When the first of them was sent; absent without such events.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub oldest: Option<jiff::Timestamp>,
-}
-
-impl OwnEvent {
-    fn new(name: String, uses: &EventUses, count: Option<&OutboxCount>) -> Self {
-        Self {
-            name,
-            senders: uses.senders.iter().map(ToString::to_string).collect(),
-            waiters: uses.waiters.iter().map(ToString::to_string).collect(),
-            starts: uses.consumers.iter().map(TriggerKey::name).collect(),
-            undelivered: count.map_or(0, |count| count.rows),
-            oldest: count.map(|count| count.oldest),
-        }
     }
 }
 
@@ -165,25 +170,6 @@ impl PendingRow {
 }
 
 impl Context {
-    /// Returns the own events that automations in force name or that are on their way, by name.
-    ///
-    /// # Errors
-    /// The store failed.
-    pub async fn own_events(&self) -> Result<Vec<OwnEvent>, store::Error> {
-        let counts = self.store.outbox_counts().await?;
-        let mut uses = self.catalog.load().event_uses();
-        for count in &counts {
-            uses.entry(count.name.clone()).or_default();
-        }
-        // The engine stores rows of its own under such names.
-        uses.retain(|name, _| !name.starts_with(ENGINE_EVENTS));
-        let event = |(name, uses): (String, EventUses)| {
-            let count = counts.iter().find(|count| count.name == name);
-            OwnEvent::new(name, &uses, count)
-        };
-        Ok(uses.into_iter().map(event).collect())
-    }
-
     /// Returns the triggers in force that an event of this name starts; in a test, its receivers' triggers.
     #[must_use]
     pub fn event_consumers(&self, name: &str) -> Vec<Mount> {
@@ -194,6 +180,26 @@ impl Context {
             doubles.is_none_or(|doubles| doubles.receives_events(&mount.deployment.automation.id))
         };
         consumers.filter(receives).take(OwnEventTrigger::MAX_PER_NAME).cloned().collect()
+    }
+
+    /// Returns the write of the state that records an event from outside with this id; `None` if it was sent before.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(crate) async fn record_of_event(
+        &self,
+        name: &str,
+        id: &str,
+    ) -> Result<Option<StateWrite>, store::Error> {
+        let key = hex::encode(Sha256::digest(format!("{name}\n{id}")));
+        let known = self.store.read_state(SENT, &key).await?;
+        let now = self.clock.now();
+        if known.as_ref().is_some_and(|entry| entry.expires_at.is_none_or(|at| at > now)) {
+            return Ok(None);
+        }
+        let (expected, expires_at) = (known.map(|entry| entry.version), now.checked_add(KNOWN).ok());
+        let value = Some(Value::from(true));
+        Ok(Some(StateWrite { scope: SENT.to_owned(), key, expected, value, expires_at }))
     }
 
     /// Looks up what an event starts: in the snapshot in memory, before anybody gets the event.

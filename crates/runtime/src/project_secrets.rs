@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use catalog::MissingSecret;
 use model::automation::Automation;
@@ -12,10 +13,16 @@ use crate::vault::{ListedSecret, Rotation};
 
 impl Context {
     /// The existing secrets, by name, never with their values: of the store, then of the folder, then the names
-    /// that files of the project require and the environment has.
+    /// that files of the project require and the environment or a provider has.
     #[must_use]
     pub fn secrets(&self) -> Vec<ListedSecret> {
         self.secrets.list(&self.catalog().required_secrets())
+    }
+
+    /// Reads the secrets of providers before they are used, until the engine stops.
+    pub(crate) async fn read_secrets_ahead(self: Arc<Self>) {
+        let required = || self.catalog().required_secrets();
+        self.secrets.read_ahead(self.generation.subscribe(), required, self.closing.clone()).await;
     }
 
     /// The names of the secrets that files of the project require and that are not set.

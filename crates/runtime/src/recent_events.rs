@@ -39,7 +39,7 @@ impl From<Signal> for Delivery {
 }
 
 /// The scope of the events of a name. No scope of an automation has a colon in it.
-fn scope(name: &str) -> String {
+pub(crate) fn scope(name: &str) -> String {
     format!("events:{name}")
 }
 

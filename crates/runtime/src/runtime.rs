@@ -55,6 +55,7 @@ impl Runtime {
             blocked_own: settings.own_addresses.clone(),
             allow_credential_debug: settings.allow_credential_debug,
             redactor: settings.redactor.clone(),
+            max_file: settings.limits.file_bytes,
             gate: StoreGate::of(&store),
             ..connector::HttpOptions::default()
         })
@@ -118,6 +119,9 @@ impl Runtime {
     /// Starts the tasks that dispatch executions, wake suspended ones and follow the other nodes. They end when the runtime closes.
     pub fn start_tasks(&self) {
         let Self { context, admission, peers, .. } = self;
+        if context.settings.secret_sources.has_providers() {
+            context.tracker.spawn(context.clone().read_secrets_ahead());
+        }
         context.tracker.spawn(admission.clone().dispatch());
         context.tracker.spawn(admission.clone().dispatch_large());
         context.tracker.spawn(admission.clone().run_wake_timers());

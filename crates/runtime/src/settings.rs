@@ -9,6 +9,7 @@ use model::failpoint::Failpoints;
 use value::redact::Redactor;
 
 use crate::observer::Observer;
+use crate::secrets::{ProviderNetwork, SecretSources};
 use crate::vault::KeySource;
 
 /// The settings of an engine.
@@ -20,6 +21,8 @@ pub struct Settings {
     pub data_dir: PathBuf,
     /// The folder of secrets, one file per secret.
     pub secrets_dir: PathBuf,
+    /// The sources of secrets, and their providers.
+    pub secret_sources: SecretSources,
     /// The source of the keys that seal the secrets of the store.
     pub keys: KeySource,
     /// The redactor of the secrets that were read, for the history of executions and the log of the process.
@@ -64,6 +67,8 @@ pub struct Limits {
     pub queue: usize,
     /// Maximum size of a step's result as JSON, in bytes.
     pub result_bytes: usize,
+    /// Maximum size of a file that a step writes, in bytes.
+    pub file_bytes: u64,
     /// Memory for the large bodies and values of all requests and executions, in bytes: half for bodies, half for values.
     pub memory: usize,
     /// Maximum number of iterations of one loop.
@@ -84,6 +89,7 @@ impl Default for Limits {
             in_flight: 1000,
             queue: 100_000,
             result_bytes: 16 << 20,
+            file_bytes: connector::http::MAX_FILE,
             memory: 64 << 20,
             loop_turns: 1_000_000,
             interruptions: 5,
@@ -101,6 +107,7 @@ impl Settings {
         let dir = dir.into();
         Self {
             secrets_dir: dir.join("secrets"),
+            secret_sources: SecretSources::default(),
             keys: KeySource::in_folder(&dir.join(".cogwork")),
             data_dir: dir.join(".cogwork"),
             dir,
@@ -120,6 +127,12 @@ impl Settings {
             auto_deploy: false,
             background: true,
         }
+    }
+
+    /// The addresses that clients of secret providers may call, and must not call.
+    #[must_use]
+    pub fn provider_network(&self) -> ProviderNetwork {
+        ProviderNetwork { allow: self.outbound_allow.clone(), own: self.own_addresses.clone() }
     }
 }
 

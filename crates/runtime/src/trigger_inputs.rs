@@ -21,13 +21,13 @@ impl Context {
     ///
     /// # Errors
     /// Returns an error if a configuration variable has no value.
-    pub fn trigger_scope(
+    pub async fn trigger_scope(
         &self,
         automation: &Automation,
         trigger: &DeclaredTrigger,
         results: Value,
     ) -> Result<Value, ActionError> {
-        let config_vars = self.secrets.config_vars(automation)?;
+        let config_vars = self.secrets.config_vars(automation).await?;
         let about = Map::from_iter([("id", automation.id.as_str()), ("name", automation.name.as_str())]);
         let event = trigger.on.own_event().map(|_| event_of(&results));
         let started = Map::from_iter([("results", results), ("id", Value::from(trigger.id.as_str()))]);
@@ -60,7 +60,7 @@ impl Context {
         let wanted = trigger.input_templates().filter(|(name, _)| !given.contains_key(&name.name));
         let wanted: Vec<_> = wanted.collect();
         if !wanted.is_empty() {
-            let scope = self.trigger_scope(automation, trigger, results.clone())?;
+            let scope = self.trigger_scope(automation, trigger, results.clone()).await?;
             let may_read_secrets = automation.config_vars.iter().any(|variable| variable.secret);
             for (name, template) in wanted {
                 let value = self.trigger_value(&name.name, template, &scope).await?;

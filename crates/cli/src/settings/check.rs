@@ -31,7 +31,7 @@ pub(super) fn check(config: &Config) -> Result<(), String> {
 
 /// The settings without effect because of others, each as a sentence.
 pub(super) fn without_effect(config: &Config) -> Vec<String> {
-    let mut sentences = Vec::new();
+    let mut sentences = super::secret_sources::without_effect(config);
     if config.master_key.is_some() && config.key_file.is_some() {
         sentences.push(
             "`secrets.keyFile` has no effect: the environment gives the key, by COGWORK_MASTER_KEY or a systemd credential".to_owned(),

@@ -88,6 +88,12 @@ fn take(setting: &Setting, node: Option<&Node>, dir: &Path, config: &mut Config,
             node.head(),
         ));
     };
+    if setting.is_structured() {
+        if let Err(message) = setting.apply_node(config, (node, diagnostics), dir) {
+            wrong(message);
+        }
+        return;
+    }
     let values = match values(setting, node, diagnostics) {
         Ok(values) => values,
         Err(message) => return wrong(message),

@@ -48,6 +48,8 @@ fn flag(setting: &'static Setting) -> Arg {
         .long(setting.flag())
         .value_name(setting.value)
         .help(help(setting))
+        // A structure is too long for a command line; scripts may give it all the same.
+        .hide(setting.is_structured())
         .help_heading("Settings (also in cogwork.yaml; --data-dir has the variable COGWORK_DATA_DIR)");
     if setting.list { arg.action(ArgAction::Append).value_delimiter(',') } else { arg.action(ArgAction::Set) }
 }

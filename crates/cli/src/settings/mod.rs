@@ -9,6 +9,8 @@ mod files_dir;
 mod flags;
 mod oidc;
 mod schema;
+mod secret_sources;
+mod setting;
 mod table;
 mod values;
 
@@ -88,6 +90,8 @@ pub(crate) struct Config {
     pub(crate) dir: PathBuf,
     pub(crate) data_dir: PathBuf,
     pub(crate) secrets_dir: PathBuf,
+    /// The sources of secrets, and their providers.
+    pub(crate) secret_sources: runtime::SecretSources,
     /// The file of the key that encrypts the secrets of the store; default: `master.key` in the data folder.
     pub(crate) key_file: Option<PathBuf>,
     /// The key itself, if the environment or systemd provides it.
@@ -108,6 +112,8 @@ pub(crate) struct Config {
     pub(crate) durability: store::Durability,
     pub(crate) files_dir: Option<PathBuf>,
     pub(crate) outbound_allow: Vec<String>,
+    /// True if steps may call the server of the store.
+    pub(crate) outbound_store_server: bool,
     pub(crate) env_allow: Option<Vec<String>>,
     pub(crate) allow_credential_debug: bool,
     pub(crate) retention: Retention,
@@ -135,6 +141,7 @@ impl Config {
             dir: dir.to_owned(),
             data_dir: engine.data_dir,
             secrets_dir: engine.secrets_dir,
+            secret_sources: engine.secret_sources,
             key_file: None,
             master_key: None,
             hooks: server.hooks,
@@ -150,6 +157,7 @@ impl Config {
             durability: store::Durability::Full,
             files_dir: None,
             outbound_allow: Vec::new(),
+            outbound_store_server: false,
             env_allow: None,
             allow_credential_debug: engine.allow_credential_debug,
             retention: engine.retention.unwrap_or_default(),
@@ -189,6 +197,7 @@ impl Config {
         files_dir::check(&config).map_err(CommandError::usage)?;
         files_dir::check_private(&config).map_err(CommandError::usage)?;
         oidc::check(&config).map_err(CommandError::usage)?;
+        secret_sources::check(&config).map_err(CommandError::usage)?;
         check::check(&config).map_err(CommandError::usage)?;
         Ok(config)
     }
@@ -225,6 +234,7 @@ impl Config {
         let mut settings = runtime::Settings::new(&self.dir);
         settings.data_dir.clone_from(&self.data_dir);
         settings.secrets_dir.clone_from(&self.secrets_dir);
+        settings.secret_sources.clone_from(&self.secret_sources);
         settings.keys = self.keys();
         settings.redactor = self.redactor.clone();
         settings.auto_deploy = self.auto_deploy;
@@ -312,13 +322,17 @@ pub(crate) struct Environment(BTreeMap<String, Secret>);
 
 impl Environment {
     /// Variables that are not settings.
-    const OTHERS: [&str; 5] = [
+    const OTHERS: [&str; 6] = [
         "COGWORK_DIR",
+        Self::SECRETS_COMMAND,
         "COGWORK_ADMIN_TOKEN",
         "COGWORK_MASTER_KEY",
         "COGWORK_REGENERATE",
         "COGWORK_SERVICE_FILE",
     ];
+
+    /// The program of the source `command`. It is not a setting of the project, whose files anybody may have written.
+    const SECRETS_COMMAND: &str = "COGWORK_SECRETS_COMMAND";
 
     /// Variables with a secret of the daemon, which are removed from the environment once read.
     const SECRET: [&str; 3] = ["COGWORK_ADMIN_TOKEN", "COGWORK_MASTER_KEY", "COGWORK_STORE"];
@@ -360,6 +374,7 @@ impl Environment {
             None => credential()?,
         };
         config.admin_token = self.0.get("COGWORK_ADMIN_TOKEN").cloned();
+        config.secret_sources.command = self.value(Self::SECRETS_COMMAND).and_then(secret_sources::command);
         let own = [&config.master_key, &config.admin_token].into_iter().flatten();
         // The master key variable holds several keys during a rotation.
         own.flat_map(|secret| secret.expose().split([',', '\n']))

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::secret_sources;
 use super::table::{SETTINGS, Setting};
 
 /// The JSON Schema of the settings file.
@@ -45,7 +46,11 @@ fn property(setting: &Setting) -> Value {
 
 /// The schema of its values, by their placeholder in the help.
 fn value(setting: &Setting) -> Value {
+    if setting.is_structured() {
+        return secret_sources::schema(setting.key).unwrap_or_else(|| json!({}));
+    }
     let one = match setting.value {
+        "DURATION" => json!({"type": "string", "pattern": r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$"}),
         "true|false" => json!({"type": "boolean"}),
         "N" | "DAYS" => json!({"type": "integer", "minimum": 1}),
         "SIZE" => json!({"type": "string", "pattern": "^[0-9]+(B|[KMGT]i?B)$"}),

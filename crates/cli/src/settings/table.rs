@@ -1,66 +1,9 @@
 //! The table of settings.
 
-use std::path::Path;
+use super::values;
+use super::{LogFormat, oidc, secret_sources};
 
-use super::values::{self, Values};
-use super::{Config, LogFormat, Origin, oidc};
-use crate::mask::GivenText;
-
-/// The commands that use a setting; later ones also take the flags of earlier ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Scope {
-    /// All commands, which have its flag already.
-    Everywhere,
-    /// The commands that read the data.
-    Place,
-    /// The commands that run automations.
-    Run,
-    /// The daemon.
-    Serve,
-}
-
-/// An example value of a setting.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Sample {
-    /// The default.
-    Default(&'static str),
-    /// An example, for a setting without a default.
-    Example(&'static str),
-}
-
-impl Sample {
-    /// The default, if there is one.
-    pub(crate) fn default(self) -> Option<&'static str> {
-        match self {
-            Self::Default(text) => Some(text),
-            Self::Example(_) => None,
-        }
-    }
-
-    /// The text of the value.
-    pub(crate) fn text(self) -> &'static str {
-        match self {
-            Self::Default(text) | Self::Example(text) => text,
-        }
-    }
-}
-
-/// One setting.
-pub(crate) struct Setting {
-    /// Its key in `cogwork.yaml`; a dot means a mapping.
-    pub(crate) key: &'static str,
-    /// The commands that use it.
-    pub(crate) scope: Scope,
-    /// The placeholder for its value in `--help`.
-    pub(crate) value: &'static str,
-    /// True if it takes several values.
-    pub(crate) list: bool,
-    /// A description of one line.
-    pub(crate) about: &'static str,
-    /// An example value.
-    pub(crate) sample: Sample,
-    set: fn(&mut Config, &Values<'_>) -> Result<(), String>,
-}
+pub(crate) use super::setting::{Sample, Scope, Setting};
 
 /// Every setting, in the order in which they are documented.
 pub(crate) const SETTINGS: &[Setting] = &[
@@ -245,6 +188,73 @@ pub(crate) const SETTINGS: &[Setting] = &[
         set: |config, values| values::path(values).map(|path| config.key_file = Some(path)),
     },
     Setting {
+        key: "secrets.sources",
+        scope: Scope::Place,
+        value: "YAML",
+        list: false,
+        about: "The sources of secrets in the order in which they are read, such as {vault: corp}",
+        sample: Sample::Default("[store, files, environment]"),
+        set: secret_sources::sources,
+    },
+    Setting {
+        key: "secrets.keep",
+        scope: Scope::Place,
+        value: "DURATION",
+        list: false,
+        about: "How long a value of a secret provider is used before it is read again",
+        sample: Sample::Default("5m"),
+        set: secret_sources::keep,
+    },
+    Setting {
+        key: "secrets.keepOnError",
+        scope: Scope::Place,
+        value: "DURATION",
+        list: false,
+        about: "How long a value is used while its provider fails",
+        sample: Sample::Default("1h"),
+        set: secret_sources::keep_on_error,
+    },
+    Setting {
+        key: "secrets.vault",
+        scope: Scope::Place,
+        value: "YAML",
+        list: false,
+        about: "Servers of Vault or OpenBao, by name",
+        sample: Sample::Example(
+            "{corp: {address: 'https://vault.internal:8200', path: secret/data/cogwork, login: {kubernetes: cogwork}}}",
+        ),
+        set: |config, values| secret_sources::providers(config, values, "vault"),
+    },
+    Setting {
+        key: "secrets.awsSecretsManager",
+        scope: Scope::Place,
+        value: "YAML",
+        list: false,
+        about: "Regions of AWS Secrets Manager, by name",
+        sample: Sample::Example("{main: {region: eu-central-1, prefix: cogwork/}}"),
+        set: |config, values| secret_sources::providers(config, values, "awsSecretsManager"),
+    },
+    Setting {
+        key: "secrets.gcpSecretManager",
+        scope: Scope::Place,
+        value: "YAML",
+        list: false,
+        about: "Projects with Secret Manager of Google Cloud, by name",
+        sample: Sample::Example("{main: {project: shop-prod, login: {key: googleKey}}}"),
+        set: |config, values| secret_sources::providers(config, values, "gcpSecretManager"),
+    },
+    Setting {
+        key: "secrets.azureKeyVault",
+        scope: Scope::Place,
+        value: "YAML",
+        list: false,
+        about: "Vaults of Azure Key Vault, by name",
+        sample: Sample::Example(
+            "{main: {address: 'https://shop.vault.azure.net', tenant: TENANT, client: APPLICATION, login: {secret: azureSecret}}}",
+        ),
+        set: |config, values| secret_sources::providers(config, values, "azureKeyVault"),
+    },
+    Setting {
         key: "durability",
         scope: Scope::Run,
         value: "full|relaxed",
@@ -278,6 +288,15 @@ pub(crate) const SETTINGS: &[Setting] = &[
         about: "Private hosts and networks that calls may go to",
         sample: Sample::Example("[127.0.0.1, 10.0.0.0/8, wiki.internal]"),
         set: |config, values| values::allow_list(values).map(|list| config.outbound_allow = list),
+    },
+    Setting {
+        key: "outbound.storeServer",
+        scope: Scope::Run,
+        value: "true|false",
+        list: false,
+        about: "Lets steps call the PostgreSQL server of the store, for another database with another role",
+        sample: Sample::Default("false"),
+        set: |config, values| values::truth(values).map(|value| config.outbound_store_server = value),
     },
     Setting {
         key: "env.allow",
@@ -372,6 +391,15 @@ pub(crate) const SETTINGS: &[Setting] = &[
         set: |config, values| values::size(values).map(|value| config.limits.result_bytes = value),
     },
     Setting {
+        key: "limits.fileSize",
+        scope: Scope::Run,
+        value: "SIZE",
+        list: false,
+        about: "The largest file that a step writes",
+        sample: Sample::Default("512MiB"),
+        set: |config, values| values::size(values).map(|value| config.limits.file_bytes = value),
+    },
+    Setting {
         key: "limits.memory",
         scope: Scope::Run,
         value: "SIZE",
@@ -447,67 +475,3 @@ pub(crate) const SETTINGS: &[Setting] = &[
         },
     },
 ];
-
-impl Setting {
-    /// The setting with this key.
-    pub(crate) fn find(key: &str) -> Option<&'static Self> {
-        SETTINGS.iter().find(|setting| setting.key == key)
-    }
-
-    /// Its variable: `outbound.allow` is `COGWORK_OUTBOUND_ALLOW`.
-    pub(crate) fn variable(&self) -> String {
-        format!("COGWORK_{}", self.words('_').to_ascii_uppercase())
-    }
-
-    /// Its flag without the leading dashes: `outbound.allow` is `outbound-allow`.
-    pub(crate) fn flag(&self) -> String {
-        self.words('-')
-    }
-
-    /// Splits a text into values: a list is separated by commas.
-    pub(crate) fn split(&self, text: &str) -> Vec<String> {
-        if !self.list {
-            return vec![text.to_owned()];
-        }
-        let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
-        items.map(str::to_owned).collect()
-    }
-
-    /// Sets these values from `origin`; paths are relative to `base`.
-    pub(super) fn apply(
-        &self,
-        config: &mut Config,
-        items: &[String],
-        base: &Path,
-        origin: Origin,
-    ) -> Result<(), String> {
-        let given: Vec<GivenText> = items.iter().map(GivenText::new).collect();
-        // A message that repeats a value masks its credentials.
-        let masked = |message: String| {
-            let values =
-                items.iter().map(|item| item.trim()).zip(&given).filter(|(item, _)| !item.is_empty());
-            values.fold(message, |message, (item, given)| message.replace(item, &given.to_string()))
-        };
-        (self.set)(config, &Values { items, base }).map_err(masked)?;
-        config.given.insert(self.key, (origin, given));
-        Ok(())
-    }
-
-    fn words(&self, between: char) -> String {
-        let mut words = String::new();
-        for character in self.key.chars() {
-            match character {
-                '.' => words.push(between),
-                upper if upper.is_ascii_uppercase() => words.extend([between, upper.to_ascii_lowercase()]),
-                other => words.push(other),
-            }
-        }
-        words
-    }
-}
-
-impl std::fmt::Debug for Setting {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Setting({})", self.key)
-    }
-}

@@ -59,7 +59,7 @@ fn all_errors_are_reported_together_with_their_positions() {
     2 | limits: {queu: 5, inFlight: none}
       |          ^^^^ not a key of `limits`
       |
-      = note: allowed: `inFlight`, `queue`, `chain`, `resultSize`, `memory`, `codeWorkers`, `codeMemory`, `storeSize`, `connections`, `connectionsPerAddress`
+      = note: allowed: `inFlight`, `queue`, `chain`, `resultSize`, `fileSize`, `memory`, `codeWorkers`, `codeMemory`, `storeSize`, `connections`, `connectionsPerAddress`
     help: did you mean `queue`?
       |
     2 | limits: {queue: 5, inFlight: none}

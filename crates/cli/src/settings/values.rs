@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use text::diagnostic::nearest;
+use text::diagnostic::{Diagnostics, nearest};
+use text::yaml::Node;
 
 /// The value of a setting.
 pub(super) struct Values<'a> {
@@ -12,6 +13,8 @@ pub(super) struct Values<'a> {
     pub(super) items: &'a [String],
     /// The folder that paths are relative to.
     pub(super) base: &'a Path,
+    /// The value in the file, for a setting with a structure.
+    pub(super) node: Option<(&'a Node, &'a Diagnostics)>,
 }
 
 impl Values<'_> {

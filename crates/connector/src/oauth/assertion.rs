@@ -9,7 +9,7 @@ use serde_json::json;
 use value::Secret;
 
 /// The grant type of an assertion.
-pub(super) const GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+pub(crate) const GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 /// The lifetime of an assertion in seconds, the most that Google accepts.
 const LIFETIME: i64 = 3600;
 
@@ -29,7 +29,7 @@ impl Assertion {
     ///
     /// # Errors
     /// Returns a message if the key is not a private RSA key.
-    pub(super) fn signed(&self, scopes: &[String], now: Timestamp) -> Result<Secret, String> {
+    pub(crate) fn signed(&self, scopes: &[String], now: Timestamp) -> Result<Secret, String> {
         let begin = now.as_second();
         let mut claims =
             json!({"iss": self.issuer, "aud": self.audience, "iat": begin, "exp": begin + LIFETIME});

@@ -30,7 +30,7 @@ use crate::connection::BaseUrl;
 use crate::http::{ErrorShape, HostPolicy, Http, LogDetail, Request, RequestContext, Response};
 use crate::log::NoLog;
 
-use assertion::Assertion;
+pub(crate) use assertion::{Assertion, GRANT as ASSERTION_GRANT};
 pub(crate) use config::{AssertionConfig, OAuthConfig, SitesConfig};
 pub use tenants::Site;
 
@@ -298,7 +298,7 @@ impl OAuthClient {
             None => own.collect(),
             Some(assertion) => {
                 let signed = assertion.signed(&self.scopes, now).map_err(|words| self.refuse(words))?;
-                let (grant, assertion) = (assertion::GRANT.to_owned(), signed.expose().to_owned());
+                let (grant, assertion) = (ASSERTION_GRANT.to_owned(), signed.expose().to_owned());
                 vec![("grant_type".to_owned(), grant), ("assertion".to_owned(), assertion)]
             }
         };
@@ -340,6 +340,8 @@ impl OAuthClient {
             log: &NoLog,
             trace: None,
             answers: &UncountedAnswers,
+            body: None,
+            is_recorded: true,
         }
     }
 

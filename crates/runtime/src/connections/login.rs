@@ -122,13 +122,14 @@ impl Connections {
     /// # Errors
     /// Returns an error if there is no such connection, its type needs no consent, an input is missing, or too many
     /// logins are pending.
-    pub fn begin_login(&self, name: &str) -> Result<StartedLogin, Error> {
+    pub async fn begin_login(&self, name: &str) -> Result<StartedLogin, Error> {
         let catalog = self.context.catalog();
         catalog.connection(name).ok_or_else(|| unknown_connection(&catalog, name))?;
         let connection = self
             .context
             .secrets
             .resolve(&catalog, name)
+            .await
             .map_err(|error| Error::Input(error.into_message()))?;
         let client = connection.oauth().filter(|client| client.flow() == Flow::AuthorizationCode).cloned();
         let client = client.ok_or_else(|| {

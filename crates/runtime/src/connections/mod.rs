@@ -15,7 +15,7 @@ use connector::{HostHealth, ResolvedConnection};
 use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
 use serde::Serialize;
-use value::Reserved;
+use value::{Map, Reserved, Value};
 
 use crate::context::Context;
 use crate::error::Error;
@@ -119,7 +119,7 @@ impl Connections {
         catalog: &Catalog,
         name: &str,
     ) -> Result<ResolvedConnection, ActionError> {
-        let connection = self.context.secrets.resolve(catalog, name)?;
+        let connection = self.context.secrets.resolve(catalog, name).await?;
         let Some(client) = connection.oauth().cloned() else { return Ok(connection) };
         let tokens = Arc::new(Tokens::new(self.clone(), client.clone(), name));
         let base = if client.has_sites() { client.site_base(&tokens.site().await?)? } else { None };
@@ -208,8 +208,12 @@ impl Connections {
         let mut state = if is_closed { ConnectionState::Failing } else { health.state() };
         let (mut expires_at, mut site) = (None, None);
         if kind.is_some_and(connector::ConnectionType::has_tokens) {
-            let client =
-                self.context.secrets.resolve(catalog, name).ok().and_then(|found| found.oauth().cloned());
+            let client = self
+                .context
+                .secrets
+                .resolve_known(catalog, name)
+                .ok()
+                .and_then(|found| found.oauth().cloned());
             let grant = client.as_ref().and_then(|client| self.grant(name, client).ok().flatten());
             let asks = client.as_ref().is_none_or(|client| client.flow() == Flow::AuthorizationCode);
             if asks && grant.as_ref().is_none_or(|grant| grant.is_lost()) {
@@ -235,27 +239,24 @@ impl Connections {
         })
     }
 
-    /// Calls the test action that the connector declares for this type of connection.
+    /// Calls an action with a connection, outside of an execution. The secrets in an error of the call are redacted.
     ///
     /// # Errors
-    /// Returns an error if there is no such connection, or its type declares no test. A failed call is part of the
-    /// result.
-    pub async fn test_connection(self: &Arc<Self>, name: &str) -> Result<ConnectionTest, Error> {
-        let catalog = self.context.catalog();
-        let connection = catalog.connection(name).ok_or_else(|| unknown_connection(&catalog, name))?;
-        let kind = catalog.registry().connection_type(&connection.kind);
-        let Some(test) = kind.and_then(|kind| kind.test()) else {
-            let message = format!("the type `{}` names no call to test a connection with", connection.kind);
-            return Err(Error::Input(message));
-        };
-        let action = catalog.registry().action(&test.action).cloned().ok_or_else(|| {
-            Error::Input(format!("there is no action `{}`, which the type names for tests", test.action))
-        })?;
-        let inputs = connector::check_inputs(action.spec(), &test.with, &Reserved::nothing())
+    /// Returns an error if there is no such action, or the inputs do not fit it. A failed call is part of the result.
+    pub async fn call(
+        self: &Arc<Self>,
+        catalog: &Catalog,
+        name: &str,
+        action: &str,
+        inputs: &Map,
+    ) -> Result<Result<Value, ActionError>, Error> {
+        let found = catalog.registry().action(action).cloned();
+        let action = found.ok_or_else(|| Error::Input(format!("there is no action `{action}`")))?;
+        let inputs = connector::check_inputs(action.spec(), inputs, &Reserved::nothing())
             .map_err(|error| Error::Input(error.into_message()))?;
-        let (began, share) = (self.context.clock.now(), Share::default());
+        let share = Share::default();
         let called = async {
-            let connection = self.connect(&catalog, name).await?;
+            let connection = self.connect(catalog, name).await?;
             let call = connector::Call {
                 inputs: &inputs,
                 connection: Some(&connection),
@@ -271,7 +272,24 @@ impl Connections {
             };
             action.call(call).await
         };
-        let error = called.await.err().map(|error| error.redacted(&self.context.settings.redactor));
+        Ok(called.await.map_err(|error| error.redacted(&self.context.settings.redactor)))
+    }
+
+    /// Calls the test action that the connector declares for this type of connection.
+    ///
+    /// # Errors
+    /// Returns an error if there is no such connection, or its type declares no test. A failed call is part of the
+    /// result.
+    pub async fn test_connection(self: &Arc<Self>, name: &str) -> Result<ConnectionTest, Error> {
+        let catalog = self.context.catalog();
+        let connection = catalog.connection(name).ok_or_else(|| unknown_connection(&catalog, name))?;
+        let kind = catalog.registry().connection_type(&connection.kind);
+        let Some(test) = kind.and_then(|kind| kind.test()) else {
+            let message = format!("the type `{}` names no call to test a connection with", connection.kind);
+            return Err(Error::Input(message));
+        };
+        let began = self.context.clock.now();
+        let error = self.call(&catalog, name, &test.action, &test.with).await?.err();
         let now = self.context.clock.now();
         self.note(name, now, error.as_ref());
         let took = now.as_millisecond() - began.as_millisecond();

@@ -28,6 +28,7 @@ impl Peers {
             self.adopt_handed().await?;
             self.shards.set(own);
         }
+        self.shards.keep_all();
         let own = self.shards.own();
         let mut left = own.len();
         for shard in own.iter() {

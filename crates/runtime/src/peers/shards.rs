@@ -19,13 +19,18 @@ struct State {
     own: ShardSet,
     /// The number of holds of each shard.
     held: HashMap<Shard, usize>,
+    /// The shards that another node is to get as soon as nothing holds them.
+    leaving: ShardSet,
 }
 
 impl Default for Shards {
     fn default() -> Self {
         // A process that has its store to itself has all of them, without asking.
         let own = ShardSet::ALL;
-        Self { state: Mutex::new(State { own, held: HashMap::new() }), changed: watch::channel(own).0 }
+        Self {
+            state: Mutex::new(State { own, held: HashMap::new(), leaving: ShardSet::default() }),
+            changed: watch::channel(own).0,
+        }
     }
 }
 
@@ -46,6 +51,12 @@ impl Shards {
     #[must_use]
     pub fn has_shard(&self, shard: Shard) -> bool {
         self.state().own.contains(shard)
+    }
+
+    /// Returns true if a shard is to leave this node as soon as nothing holds it: who holds it again and again pauses then.
+    #[must_use]
+    pub fn is_leaving(&self, shard: Shard) -> bool {
+        self.state().leaving.contains(shard)
     }
 
     /// Returns the number of shards of this node.
@@ -91,16 +102,25 @@ impl Shards {
     }
 
     pub(super) fn set(&self, own: ShardSet) {
-        self.state().own = own;
+        let mut state = self.state();
+        (state.own, state.leaving) = (own, ShardSet::default());
+        drop(state);
         self.changed.send_if_modified(|before| std::mem::replace(before, own) != own);
+    }
+
+    /// Begins another look at the shards that are to leave this node.
+    pub(super) fn keep_all(&self) {
+        self.state().leaving = ShardSet::default();
     }
 
     /// Removes a shard from this node, unless it is in use.
     pub(super) fn withdraw(&self, shard: Shard) -> Option<ShardSet> {
         let mut state = self.state();
         if state.held.contains_key(&shard) {
+            state.leaving.insert(shard);
             return None;
         }
+        state.leaving.remove(shard);
         state.own.remove(shard);
         Some(state.own)
     }

@@ -104,19 +104,23 @@ impl Run {
         let answers = self.context.answers_of_run(&self.memory, scope.results(), fixed, waits);
         let future = match double {
             Some(answer) => answer,
-            None => action.call(Call {
-                inputs: &inputs,
-                connection: connection.as_ref(),
-                idempotency_key: &idempotency_key,
-                memory: &memory,
-                answers: &answers,
-                http: &self.context.http,
-                debug: call.debug,
-                log: &log,
-                trace: trace.as_ref(),
-                files: self.context.file_access(),
-                time_left: self.time_to_timeout(frame),
-            }),
+            None => self.call_renewing(
+                &*action,
+                &catalog,
+                Call {
+                    inputs: &inputs,
+                    connection: connection.as_ref(),
+                    idempotency_key: &idempotency_key,
+                    memory: &memory,
+                    answers: &answers,
+                    http: &self.context.http,
+                    debug: call.debug,
+                    log: &log,
+                    trace: trace.as_ref(),
+                    files: self.context.file_access(),
+                    time_left: self.time_to_timeout(frame),
+                },
+            ),
         };
         let _live = self.context.doubles.as_ref().and_then(|doubles| doubles.track_live_call());
         let bounded = if takes_time {
@@ -127,6 +131,30 @@ impl Run {
         drop(log);
         self.note_wait(Some(key), DelayReason::Memory, answers.waited());
         self.answered(call, connection.as_ref(), is_double, bounded?, &answers).await
+    }
+
+    /// Calls an action. If the other system refuses the login, and a provider has another version of its secrets by now, the call is
+    /// repeated once with that: what was refused has changed nothing.
+    fn call_renewing<'c>(
+        &'c self,
+        action: &'c dyn Action,
+        catalog: &'c Catalog,
+        call: Call<'c>,
+    ) -> BoxFuture<'c, Result<Value, ActionError>> {
+        let Some(connection) = call.connection.filter(|_| self.context.secrets.has_providers()) else {
+            return action.call(call);
+        };
+        Box::pin(async move {
+            let refusal = match action.call(call.clone()).await {
+                Err(error) if refuses_login(&error) => error,
+                result => return result,
+            };
+            if !self.context.secrets.renew(catalog, &connection.name).await {
+                return Err(refusal);
+            }
+            let renewed = self.connections.connect(catalog, &connection.name).await?;
+            action.call(Call { connection: Some(&renewed), ..call }).await
+        })
     }
 
     /// Takes the result of a call: notes the state of its connection, and counts the value.
@@ -315,6 +343,11 @@ pub(super) fn chosen_name<'a>(setting: &'a NameSetting, frame: &'a Frame) -> Res
         let message = format!("none of `{setting}` was selected");
         failed(ActionError::new(ErrorKind::Internal, message))
     })
+}
+
+/// Returns true if the other system has refused the credentials.
+fn refuses_login(error: &ActionError) -> bool {
+    error.status == Some(401) || (error.kind == ErrorKind::Connection && !error.outcome_unknown)
 }
 
 /// Returns true if a failed request may have been processed by the remote system.

@@ -254,7 +254,7 @@ impl Run {
         if let (None, Some(limit)) = (key, limit.literal()) {
             return Ok(PermitRequest { key: String::new(), limit });
         }
-        let scope = Scope::for_run(self)?;
+        let scope = Scope::for_permit(self)?;
         let (names, _) = scope.names();
         let key = match key {
             Some(key) => {
@@ -297,7 +297,7 @@ impl Run {
     }
 
     async fn scope_or_fail(&self) -> Result<Option<Scope>, Exit> {
-        match Scope::for_run(self) {
+        match Scope::for_run(self).await {
             Ok(scope) => Ok(Some(scope)),
             Err(error) => {
                 self.finish(Outcome::Failed { error }).await?;

@@ -58,12 +58,23 @@ pub(crate) struct Changes {
 
 impl Scope {
     /// Creates the variables at the start of an execution.
-    pub(super) fn for_run(run: &Run) -> Result<Self, ActionError> {
+    pub(super) async fn for_run(run: &Run) -> Result<Self, ActionError> {
         let automation = &run.deployment.automation;
         if automation.config_vars.iter().any(|variable| variable.secret) {
             run.journal.mark_secrets_read();
         }
-        let config_vars = run.context.secrets.config_vars(automation)?;
+        let config_vars = run.context.secrets.config_vars(automation).await?;
+        Self::with_config_vars(run, config_vars)
+    }
+
+    /// Creates the variables with which a concurrency group is chosen: without the configuration variables that read a secret which a
+    /// provider may have. The choice waits for nobody, because permits go in the order of acceptance.
+    pub(super) fn for_permit(run: &Run) -> Result<Self, ActionError> {
+        let config_vars = run.context.secrets.local_config_vars(&run.deployment.automation)?;
+        Self::with_config_vars(run, config_vars)
+    }
+
+    fn with_config_vars(run: &Run, config_vars: Map) -> Result<Self, ActionError> {
         let execution = ExecutionFacts {
             id: run.journal.id(),
             started_at: run.started_at,

@@ -230,14 +230,14 @@ impl Run {
         frame: &Frame,
     ) -> Result<Ended, Exit> {
         if let Some(error) = self.journal.failing(key) {
-            return self.failed(step, key, error, 0, scope, frame).await;
+            return Box::pin(self.failed(step, key, error, 0, scope, frame)).await;
         }
         if let Some(guard) = &step.guard {
             match self.condition_holds(guard, scope, "if", frame).await {
                 Ok(true) => {}
                 Ok(false) => return Ok(Ended::new(StepOutcome::Skipped, 0, Effect::Pure)),
                 Err(Exit::Failed(error)) => {
-                    return self.failed(step, key, error, 0, scope, frame).await;
+                    return Box::pin(self.failed(step, key, error, 0, scope, frame)).await;
                 }
                 Err(exit) => return Err(exit),
             }
@@ -248,7 +248,7 @@ impl Run {
                 step.id
             );
             let error = ActionError::new(ErrorKind::Interrupted, message);
-            return self.failed(step, key, error, 0, scope, frame).await;
+            return Box::pin(self.failed(step, key, error, 0, scope, frame)).await;
         }
         let with_settings;
         let frame = match self.settings(step, scope, frame).await {
@@ -257,7 +257,9 @@ impl Run {
                 with_settings = Frame { settings: Some(Arc::new(settings)), ..frame.clone() };
                 &with_settings
             }
-            Err(Exit::Failed(error)) => return self.failed(step, key, error, 0, scope, frame).await,
+            Err(Exit::Failed(error)) => {
+                return Box::pin(self.failed(step, key, error, 0, scope, frame)).await;
+            }
             Err(exit) => return Err(exit),
         };
         if step.records_begin() {
@@ -271,7 +273,7 @@ impl Run {
                 let result = self.journal.redact_value(result);
                 Ok(Ended::new(StepOutcome::Succeeded { result }, took, self.effect(step)))
             }
-            Err(Exit::Failed(error)) => self.failed(step, key, error, took, scope, frame).await,
+            Err(Exit::Failed(error)) => Box::pin(self.failed(step, key, error, took, scope, frame)).await,
             Err(exit) => Ok(Ended { took_us: took, ..self.cut(step, key, exit)? }),
         }
     }
@@ -315,7 +317,7 @@ impl Run {
         }
     }
 
-    /// Handles the permanent failure of a step.
+    /// Handles the permanent failure of a step. Call it on the heap, so that the future of every step has no room for it.
     async fn failed(
         &self,
         step: &Step,

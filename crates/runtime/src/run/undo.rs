@@ -35,13 +35,13 @@ impl Run {
     }
 
     /// Returns the steps to undo by key, the last one first.
-    pub(super) fn undos(&self, is_cancelled: bool) -> Vec<(String, PendingUndo)> {
+    pub(super) async fn undos(&self, is_cancelled: bool) -> Vec<(String, PendingUndo)> {
         if !self.journal.is_ordered() {
             return Vec::new();
         }
         let known = self.take_undos();
         if self.journal.keeps_outcomes()
-            && let Ok(mut scope) = Scope::for_run(self)
+            && let Ok(mut scope) = Scope::for_run(self).await
         {
             // Of the lists that were cut off before a restart, the walk has passed only one.
             self.replay_block(&self.deployment.automation.steps, &mut scope, &self.frame());

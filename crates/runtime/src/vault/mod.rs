@@ -57,10 +57,10 @@ impl RowKind {
 pub struct ListedSecret {
     /// Its name.
     pub name: String,
-    /// `store`, `folder`, or `environment` for a variable of it that a file of the project needs.
+    /// `store`, `folder`, `environment` for a variable of it that a file of the project needs, or a provider, such as `vault:corp`.
     #[schema(value_type = String)]
     pub source: SecretSource,
-    /// Number of times that it was set, for a secret of the store.
+    /// Number of times that it was set, for a secret of the store; the number of its version, for one of a provider that counts them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
     /// When it was set last, for one of the store.
@@ -69,7 +69,13 @@ pub struct ListedSecret {
     /// The id of the key that seals it, for one of the store.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// False if the key that encrypts it is missing, so that it cannot be read.
+    /// When its provider answered last, for one of a provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_at: Option<Timestamp>,
+    /// The reason why its provider does not give it now. A value of an earlier answer may still be in use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// False if the key that encrypts it is missing, or its provider has not given it, so that it cannot be read.
     pub readable: bool,
 }
 
@@ -77,12 +83,21 @@ impl ListedSecret {
     /// Creates the entry of a secret that is not in the store.
     #[must_use]
     pub fn outside(name: String, source: SecretSource) -> Self {
-        Self { name, source, version: None, set_at: None, key: None, readable: true }
+        Self {
+            name,
+            source,
+            version: None,
+            set_at: None,
+            key: None,
+            read_at: None,
+            error: None,
+            readable: true,
+        }
     }
 }
 
 /// Source of a secret.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SecretSource {
     /// The store, encrypted.
@@ -91,6 +106,9 @@ pub enum SecretSource {
     Folder,
     /// A variable of the environment.
     Environment,
+    /// A provider, by its kind and name.
+    #[serde(untagged)]
+    Provider(String),
 }
 
 /// The result of a key rotation.
@@ -244,6 +262,8 @@ impl Vault {
                 version: Some(row.sealed.version),
                 set_at: Some(row.sealed.set_at),
                 key: Some(row.sealed.key.clone()),
+                read_at: None,
+                error: None,
                 readable: ring.as_ref().is_some_and(|ring| ring.find(&row.sealed.key).is_some()),
             })
         });

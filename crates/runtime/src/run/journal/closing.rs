@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use model::action::Effect;
-use model::automation::{Automation, Handler};
+use model::automation::Automation;
 use model::execution::{Event, StepOutcome};
 
 use super::retries::split_turns;
@@ -30,7 +30,7 @@ impl Traits {
             traits.has_undo |= step.undo.is_some();
             traits.retries_lists |= step.retry.as_ref().is_some_and(|retry| retry.max() > 0)
                 && !step.verb.nested_blocks().is_empty();
-            for (_, block) in step.handlers().filter(|(handler, _)| *handler == Handler::Finally) {
+            if let Some(block) = &step.finally {
                 traits.closing.insert(step.id.clone());
                 block.walk(&mut |inner| {
                     traits.inside_finally.insert(inner.id.clone());
