@@ -5,21 +5,33 @@
 //!
 //! Modules, in reading order:
 //!
+//! * `connection`: the values of a connection
+//! * `spec`: parts of specifications
 //! * `sql`: statements to PostgreSQL, MySQL and SQLite
+//! * `s3`: objects in a bucket
+//! * `sftp`: files on a server that takes logins by SSH
+//! * `stream`: the inputs that the messages of all brokers have
+//! * `nats`: messages of NATS JetStream
 
+mod connection;
+mod nats;
+mod s3;
+mod sftp;
+mod spec;
 mod sql;
+mod stream;
 
 use connector::Registry;
 use text::diagnostic::Report;
 
-pub use sql::{Dialect, Piece, Statement, StatementError};
+pub use sql::{Dialect, Piece, Statement, StatementError, table_of_once};
 
 /// Adds the connectors of this crate.
 ///
 /// # Errors
 /// Returns the report of a manifest with errors; a test of this crate rules this out.
 pub fn register(registry: Registry) -> Result<Registry, Box<Report>> {
-    sql::register(registry)
+    nats::register(sftp::register(s3::register(sql::register(registry)?)?)?)
 }
 
 #[cfg(test)]
@@ -30,6 +42,6 @@ mod tests {
     fn the_manifests_have_no_errors() {
         let registry = Registry::builtin().unwrap_or_else(|_| panic!("the manifests are good"));
         let registry = register(registry).unwrap_or_else(|report| panic!("{}", report.render(false)));
-        assert!(registry.action("sql.query").is_some());
+        assert!(["sql.query", "s3.get"].iter().all(|name| registry.action(name).is_some()));
     }
 }

@@ -12,7 +12,7 @@ use super::pool::{Lease, Pool};
 use super::server::Server;
 use super::session::{Class, Failure, Mode, Session};
 use super::work::Work;
-use super::{Sql, once};
+use super::{Kind, Sql, once};
 
 /// The time of a step without a timeout.
 const USUAL_LIMIT: Duration = Duration::from_secs(60);
@@ -113,14 +113,19 @@ impl Attempts<'_> {
 
     async fn attempt(&self, session: &mut dyn Session, pool: &Pool, is_kept: bool) -> Result<Value, Attempt> {
         self.commits.store(false, Ordering::Relaxed);
+        // A connection that was kept may have been cut meanwhile; nothing has happened in it yet.
+        let unless_stale = |failure: Failure| match failure.class {
+            Class::Lost if is_kept => Attempt::Stale,
+            _ => Attempt::Failed(failure),
+        };
         // The process may have been frozen, and another one may have the execution now.
         self.call.http.dialer().pass_gate().await;
         let mode = if self.sql.kind.reads() { Mode::Read } else { Mode::Write(self.work.isolation()) };
-        session.begin(mode, self.left()).await.map_err(|failure| match failure.class {
-            // A connection that was kept may have been cut meanwhile; nothing has happened in it yet.
-            Class::Lost if is_kept => Attempt::Stale,
-            _ => Attempt::Failed(failure),
-        })?;
+        if self.sql.kind == Kind::Describe {
+            // Nothing runs. MySQL would not describe a change in a transaction that only reads.
+            return self.work.read(session, self.call).await.map_err(unless_stale);
+        }
+        session.begin(mode, self.left()).await.map_err(unless_stale)?;
         if self.sql.kind.reads() {
             let result = self.work.read(session, self.call).await?;
             session.commit().await?;

@@ -8,10 +8,13 @@ use value::Value;
 use super::insert::table_name;
 use super::statement::{Dialect, Statement, StatementError};
 
-/// Checks the statement of `sql.query` and `sql.execute`.
-pub(super) fn statement(inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
-    let part =
-        Part { template: &|name| (inputs.template)(name), place: &|name| (name.to_owned(), Vec::new()) };
+/// Checks the statement of `sql.query` and `sql.execute`, and, without values, that of `sql.describe`.
+pub(super) fn statement(inputs: &StaticInputs<'_>, has_values: bool) -> Vec<InputProblem> {
+    let part = Part {
+        template: &|name| (inputs.template)(name),
+        place: &|name| (name.to_owned(), Vec::new()),
+        has_values,
+    };
     part.problems(&dialects(inputs), &|_| None)
 }
 
@@ -30,10 +33,17 @@ pub(super) fn transaction(inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
             let is_known = statements[..index].iter().all(Entries::has_known_id);
             (is_known && !statements[..index].iter().any(is_it)).then(|| unknown_id(id))
         };
-        let part = Part { template: &|name| statement.template(name), place: &place };
+        let part = Part { template: &|name| statement.template(name), place: &place, has_values: true };
         found.extend(part.problems(&dialects, &earlier));
     }
     found
+}
+
+/// The statements of `sql.transaction` that are written out.
+pub(super) fn texts(statements: &Template) -> Vec<String> {
+    let statements = items(statements).unwrap_or_default();
+    let text = |statement: &Entries<'_>| statement.literal("sql")?.as_str().map(str::to_owned);
+    statements.iter().filter_map(text).collect()
 }
 
 /// Checks the name of the table.
@@ -89,6 +99,8 @@ struct Part<'p, 't> {
     template: &'p dyn Fn(&str) -> Option<&'t Template>,
     /// The place of that key.
     place: &'p dyn Fn(&str) -> (String, Vec<PathSegment>),
+    /// True if the parameters have values.
+    has_values: bool,
 }
 
 impl Part<'_, '_> {
@@ -127,7 +139,8 @@ impl Part<'_, '_> {
                 };
                 vec![self.at("sql", None, InputProblem::new("sql", error.to_string(), help))]
             }
-            Ok(statements) => self.parameter_problems(&statements, id_problem),
+            Ok(statements) if self.has_values => self.parameter_problems(&statements, id_problem),
+            Ok(_) => Vec::new(),
         }
     }
 

@@ -1,106 +1,19 @@
-//! Files of a result while they are written, and files of an input while they are read.
+//! Files of an input while they are read.
 
 use std::io::{self, BufRead as _, BufReader, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use model::{ActionError, ErrorKind};
+use connector::{FileMemory, FileShare};
+use model::ActionError;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
-use value::{CHUNK_SIZE, Data, FileStorage, FileWriter, JsonLimits, Map, Value};
+use value::{CHUNK_SIZE, Data, JsonLimits, Map, Value};
 
 use super::params::input_error;
 use super::rows::MAX_ROW;
 
-/// The size up to which a file of a result stays in memory, in bytes.
-const MAX_IN_MEMORY: usize = 1 << 20;
-/// The largest file of a result, in bytes.
-pub(super) const MAX_FILE: usize = 512 << 20;
-/// The chunks that wait to be written.
-const WAITING: usize = 2;
-
-/// A file that is being written: first in memory, then by a thread into the store.
-pub(super) struct FileSink {
-    storage: Arc<dyn FileStorage>,
-    buffer: Vec<u8>,
-    size: usize,
-    writer: Option<Writer>,
-}
-
-struct Writer {
-    chunks: mpsc::Sender<Vec<u8>>,
-    task: JoinHandle<io::Result<Box<dyn FileWriter>>>,
-}
-
-impl FileSink {
-    pub(super) fn new(storage: Arc<dyn FileStorage>) -> Self {
-        Self { storage, buffer: Vec::new(), size: 0, writer: None }
-    }
-
-    pub(super) async fn push(&mut self, bytes: &[u8]) -> Result<(), ActionError> {
-        self.size = self.size.saturating_add(bytes.len());
-        if self.size > MAX_FILE {
-            let most = text::units::format_size(MAX_FILE as u64);
-            let message =
-                format!("the rows have more than {most}, the most that a file may have; ask for fewer");
-            return Err(ActionError::new(ErrorKind::Limit, message));
-        }
-        self.buffer.extend_from_slice(bytes);
-        let most = if self.writer.is_some() { CHUNK_SIZE } else { MAX_IN_MEMORY };
-        if self.buffer.len() > most { self.flush().await } else { Ok(()) }
-    }
-
-    async fn flush(&mut self) -> Result<(), ActionError> {
-        let chunk = std::mem::take(&mut self.buffer);
-        let writer = self.writer.get_or_insert_with(|| Writer::start(self.storage.clone()));
-        // The writer ends early only with an error, which `finish` reports.
-        match writer.chunks.send(chunk).await {
-            Ok(()) => Ok(()),
-            Err(_) => match self.writer.take() {
-                Some(writer) => writer.finish().await.map(|_| ()),
-                None => Ok(()),
-            },
-        }
-    }
-
-    pub(super) async fn finish(mut self) -> Result<Data, ActionError> {
-        if self.writer.is_none() {
-            return Ok(Data::from(self.buffer));
-        }
-        self.flush().await?;
-        match self.writer.take() {
-            Some(writer) => writer.finish().await,
-            None => Err(unwritable(&io::ErrorKind::BrokenPipe.into())),
-        }
-    }
-}
-
-impl Writer {
-    fn start(storage: Arc<dyn FileStorage>) -> Self {
-        let (chunks, mut waiting) = mpsc::channel::<Vec<u8>>(WAITING);
-        let task = tokio::task::spawn_blocking(move || {
-            let mut file = storage.create()?;
-            while let Some(chunk) = waiting.blocking_recv() {
-                file.write(&chunk)?;
-            }
-            Ok(file)
-        });
-        Self { chunks, task }
-    }
-
-    async fn finish(self) -> Result<Data, ActionError> {
-        drop(self.chunks);
-        let finished = async {
-            let file = self.task.await.map_err(io::Error::other)??;
-            tokio::task::spawn_blocking(move || file.finish()).await.map_err(io::Error::other)?
-        };
-        finished.await.map_err(|error| unwritable(&error))
-    }
-}
-
-fn unwritable(error: &io::Error) -> ActionError {
-    ActionError::new(ErrorKind::Internal, format!("the file of the rows cannot be written: {error}"))
-}
+/// The memory of a batch of rows, in bytes.
+const BATCH: usize = 1 << 20;
 
 /// The format of a file with rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,29 +22,66 @@ pub(super) enum Format {
     JsonLines,
 }
 
-/// Reads the rows of a file on a thread of its own, in batches. The thread ends when the receiver is dropped.
-pub(super) fn read_rows(
-    data: Data,
-    format: Format,
-    batch: usize,
-) -> mpsc::Receiver<Result<Vec<Map>, ActionError>> {
-    let (batches, received) = mpsc::channel(1);
-    tokio::task::spawn_blocking(move || {
-        let mut rows = Vec::new();
-        let read = each_row(data, format, &mut |row| {
-            rows.push(row);
-            rows.len() < batch || batches.blocking_send(Ok(std::mem::take(&mut rows))).is_ok()
+/// Reads the rows of a file in batches, each when it is asked for, on a thread of its own.
+pub(super) struct RowReader {
+    memory: FileMemory,
+    /// The memory for the next batch.
+    shares: mpsc::Sender<FileShare>,
+    batches: mpsc::Receiver<Result<Batch, ActionError>>,
+}
+
+/// Some rows of a file, with their share of the memory of files.
+pub(super) struct Batch {
+    pub rows: Vec<Map>,
+    _share: FileShare,
+}
+
+impl RowReader {
+    /// A reader of batches of at most `batch` rows. Its thread ends with it.
+    pub(super) fn new(data: Data, format: Format, batch: usize, memory: FileMemory) -> Self {
+        let (shares, mut given) = mpsc::channel::<FileShare>(1);
+        let (sender, batches) = mpsc::channel(1);
+        tokio::task::spawn_blocking(move || {
+            let (mut rows, mut bytes) = (Vec::new(), 0_usize);
+            let mut share = given.blocking_recv();
+            let mut send = |rows: Vec<Map>, bytes: usize| {
+                let Some(mut taken) = share.take() else { return false };
+                taken.shrink_to(bytes);
+                let sent = sender.blocking_send(Ok(Batch { rows, _share: taken })).is_ok();
+                share = given.blocking_recv();
+                sent && share.is_some()
+            };
+            let read = each_row(data, format, &mut |row| {
+                bytes += row.estimated_size(BATCH);
+                rows.extend(row.as_map().cloned());
+                if rows.len() < batch && bytes < BATCH {
+                    return true;
+                }
+                send(std::mem::take(&mut rows), std::mem::take(&mut bytes))
+            });
+            match read {
+                Ok(()) if rows.is_empty() => {}
+                Ok(()) => {
+                    send(rows, bytes);
+                }
+                Err(error) => {
+                    let _ = sender.blocking_send(Err(error));
+                }
+            }
         });
-        let last = read.map(|()| rows);
-        if !matches!(&last, Ok(rows) if rows.is_empty()) {
-            let _ = batches.blocking_send(last);
-        }
-    });
-    received
+        Self { memory, shares, batches }
+    }
+
+    /// The next rows; `None` after the last ones.
+    pub(super) async fn next(&mut self) -> Option<Result<Batch, ActionError>> {
+        let share = self.memory.hold(BATCH).await;
+        self.shares.send(share).await.ok()?;
+        self.batches.recv().await
+    }
 }
 
 /// Calls `take` with each row of a file until it returns false.
-fn each_row(data: Data, format: Format, take: &mut dyn FnMut(Map) -> bool) -> Result<(), ActionError> {
+fn each_row(data: Data, format: Format, take: &mut dyn FnMut(Value) -> bool) -> Result<(), ActionError> {
     let since = Arc::new(AtomicUsize::new(0));
     let reader = BufReader::with_capacity(CHUNK_SIZE, Reader { data, offset: 0, since: since.clone() });
     match format {
@@ -143,7 +93,7 @@ fn each_row(data: Data, format: Format, take: &mut dyn FnMut(Map) -> bool) -> Re
 fn each_record(
     reader: BufReader<Reader>,
     since: &AtomicUsize,
-    take: &mut dyn FnMut(Map) -> bool,
+    take: &mut dyn FnMut(Value) -> bool,
 ) -> Result<(), ActionError> {
     let wrong = |error: csv::Error| input_error(format!("`rows` is not CSV: {error}"));
     let mut reader = csv::ReaderBuilder::new().from_reader(reader);
@@ -151,12 +101,19 @@ fn each_record(
     // A mark of the encoding belongs to no name.
     let names: Vec<String> =
         header.iter().map(|name| name.trim_start_matches('\u{feff}').to_owned()).collect();
+    for (index, name) in names.iter().enumerate() {
+        if names[..index].contains(name) {
+            return Err(input_error(format!(
+                "`rows` has two columns called `{name}`; give them different names"
+            )));
+        }
+    }
     let mut record = csv::StringRecord::new();
     while reader.read_record(&mut record).map_err(wrong)? {
         since.store(0, Ordering::Relaxed);
         let cell = |cell: &str| if cell.is_empty() { Value::Null } else { Value::from(cell) };
-        let row = names.iter().map(String::as_str).zip(record.iter().map(cell)).collect();
-        if !take(row) {
+        let row: Map = names.iter().map(String::as_str).zip(record.iter().map(cell)).collect();
+        if !take(row.into()) {
             return Ok(());
         }
     }
@@ -166,7 +123,7 @@ fn each_record(
 fn each_line(
     mut reader: BufReader<Reader>,
     since: &AtomicUsize,
-    take: &mut dyn FnMut(Map) -> bool,
+    take: &mut dyn FnMut(Value) -> bool,
 ) -> Result<(), ActionError> {
     let (mut line, mut number) = (Vec::new(), 0_usize);
     loop {
@@ -183,10 +140,10 @@ fn each_line(
         }
         let row = Value::from_json(&line, JsonLimits::default());
         let row = row.map_err(|error| wrong(&format_args!("is not JSON: {error}")))?;
-        let Some(row) = row.as_map() else {
+        if row.as_map().is_none() {
             return Err(wrong(&format_args!("is a {}, and a row is a map", row.kind())));
-        };
-        if !take(row.clone()) {
+        }
+        if !take(row) {
             return Ok(());
         }
     }
@@ -209,48 +166,5 @@ impl Read for Reader {
         self.offset += count as u64;
         self.since.fetch_add(count, Ordering::Relaxed);
         Ok(count)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Counts what is written, and keeps none of it.
-    #[derive(Debug, Default)]
-    struct Counting(Arc<AtomicUsize>);
-
-    impl FileStorage for Counting {
-        fn create(&self) -> io::Result<Box<dyn FileWriter>> {
-            Ok(Box::new(Self(self.0.clone())))
-        }
-    }
-
-    impl FileWriter for Counting {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-            self.0.fetch_add(bytes.len(), Ordering::Relaxed);
-            Ok(())
-        }
-
-        fn finish(self: Box<Self>) -> io::Result<Data> {
-            Ok(Data::default())
-        }
-    }
-
-    #[tokio::test]
-    async fn a_file_has_a_size_limit_and_little_of_it_in_memory() {
-        let written = Arc::new(AtomicUsize::new(0));
-        let mut file = FileSink::new(Arc::new(Counting(written.clone())));
-        let chunk = vec![b'x'; 1 << 20];
-        file.push(&chunk).await.expect("it is within the limit");
-        assert!(file.writer.is_none(), "a small file stays in memory");
-        for _ in 1..MAX_FILE >> 20 {
-            file.push(&chunk).await.expect("it is within the limit");
-            assert!(file.buffer.len() <= MAX_IN_MEMORY, "{}", file.buffer.len());
-        }
-        let error = file.push(b"x").await.expect_err("above the limit");
-        assert_eq!(error.kind, ErrorKind::Limit);
-        file.finish().await.expect("it is finished");
-        assert_eq!(written.load(Ordering::Relaxed), MAX_FILE);
     }
 }

@@ -7,7 +7,7 @@ use connector::Call;
 use model::ActionError;
 use value::{File, Map, Value};
 
-use super::file::{Format, read_rows};
+use super::file::{Format, RowReader};
 use super::params::{Bound, Parameter, input_error};
 use super::rows::{Form, RowSink};
 use super::session::{Failure, Session};
@@ -121,9 +121,10 @@ impl<'a> Insert<'a> {
                 }
             }
             Source::File(file, format) => {
-                let mut batches = read_rows(file.data.clone(), *format, self.batch);
-                while let Some(batch) = batches.recv().await {
-                    self.insert(session, call, &batch?, &mut columns, &mut totals).await?;
+                let memory = call.http.file_memory().clone();
+                let mut reader = RowReader::new(file.data.clone(), *format, self.batch, memory);
+                while let Some(batch) = reader.next().await {
+                    self.insert(session, call, &batch?.rows, &mut columns, &mut totals).await?;
                 }
             }
         }

@@ -8,6 +8,7 @@ use value::{Map, Value};
 use super::insert::table_name;
 use super::params::{Bound, Parameter, input_error};
 use super::rows::{Form, RowSink};
+use super::server::NO_WAKE;
 use super::session::{Failure, Session};
 use super::statement::Dialect;
 
@@ -31,6 +32,9 @@ impl List {
         };
         let table =
             table_name(text("table"), dialect).map_err(|error| input_error(format!("`table`: {error}")))?;
+        if dialect != Dialect::Postgres && !text("wake").is_empty() {
+            return Err(input_error(NO_WAKE));
+        }
         let (watermark, ids) = (text("watermark").to_owned(), texts("id"));
         if ids.is_empty() {
             return Err(input_error("`id` is an empty list; name the columns of the key"));
@@ -90,7 +94,10 @@ impl List {
             let position = Value::from_stored(cursor).map_err(|_| wrong())?;
             let position =
                 position.as_list().filter(|values| values.len() == ids.len() + 1).ok_or_else(wrong)?;
-            let position: Vec<String> = position.iter().map(|value| bind("cursor", value.clone())).collect();
+            let (at, key) = position.split_first().ok_or_else(wrong)?;
+            let at = bind("cursor", self.position(at));
+            let position: Vec<String> =
+                std::iter::once(at).chain(key.iter().map(|value| bind("cursor", value.clone()))).collect();
             conditions.push(format!("({watermark}, {}) > ({})", ids.join(", "), position.join(", ")));
         }
         let (order, limit) = match self.is_newest {
@@ -100,6 +107,17 @@ impl List {
         let conditions = conditions.join(" and ");
         let sql = format!("select {selected} from {table} where {conditions} order by {order} limit {limit}");
         Ok(Bound { sql, values })
+    }
+
+    /// The time of a row as it is compared with the column.
+    fn position(&self, value: &Value) -> Value {
+        match (self.dialect, value.as_str()) {
+            // MySQL reads no zone, and its session is in UTC.
+            (Dialect::Mysql, Some(text)) if Instant::parse(text).is_some() => {
+                Value::from(text.trim_end_matches('Z'))
+            }
+            _ => value.clone(),
+        }
     }
 
     /// Reads a page of rows, oldest first.

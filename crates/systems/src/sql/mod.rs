@@ -3,6 +3,7 @@
 //! * `spec`: the inputs and results of the actions
 //! * `statement`: statements and their parameters, by the lexical rules of each database
 //! * `check`: problems of a step's statements that its file shows
+//! * `description`, `described`: statements as the database describes them
 //! * `params`: values of parameters
 //! * `work`: what each action does in its transaction
 //! * `insert`: statements that insert many rows
@@ -17,6 +18,8 @@
 
 mod attempt;
 mod check;
+mod described;
+mod description;
 mod file;
 mod insert;
 mod list;
@@ -29,7 +32,7 @@ mod postgres;
 mod rows;
 mod server;
 mod session;
-mod spec;
+pub(crate) mod spec;
 mod sqlite;
 mod statement;
 mod work;
@@ -38,11 +41,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use connector::{Action, Call, InputProblem, Registry, StaticInputs};
-use model::{ActionError, ActionSpec, Effect};
+use model::described::DescribedStatement;
+use model::{ActionError, ActionSpec, Effect, ResultType};
 use text::diagnostic::Report;
 use value::{Map, Value};
 
+pub use once::table_of_once;
 use pool::Pools;
+use server::Server;
 pub use statement::{Dialect, Piece, Statement, StatementError};
 
 /// Adds the connector.
@@ -61,6 +67,7 @@ pub(crate) fn register(registry: Registry) -> Result<Registry, Box<Report>> {
         &[
             ("query", &build(Kind::Query, spec::query)),
             ("listRows", &build(Kind::List, spec::list)),
+            ("describe", &build(Kind::Describe, spec::describe)),
             ("execute", &build(Kind::Execute, spec::execute)),
             ("insert", &build(Kind::Insert, spec::insert)),
             ("transaction", &build(Kind::Transaction, spec::transaction)),
@@ -74,6 +81,7 @@ pub(crate) fn register(registry: Registry) -> Result<Registry, Box<Report>> {
 enum Kind {
     Query,
     List,
+    Describe,
     Execute,
     Insert,
     Transaction,
@@ -82,7 +90,7 @@ enum Kind {
 impl Kind {
     /// True if the action only reads.
     fn reads(self) -> bool {
-        matches!(self, Self::Query | Self::List)
+        matches!(self, Self::Query | Self::List | Self::Describe)
     }
 }
 
@@ -109,11 +117,37 @@ impl Action for Sql {
 
     fn check_static(&self, inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
         match self.kind {
-            Kind::Query | Kind::Execute => check::statement(inputs),
+            Kind::Query | Kind::Execute => check::statement(inputs, true),
+            Kind::Describe => check::statement(inputs, false),
             Kind::List => Vec::from_iter(check::table(inputs)),
             Kind::Insert => check::insert(inputs),
             Kind::Transaction => check::transaction(inputs),
         }
+    }
+
+    fn transport_inputs(&self) -> &'static [&'static str] {
+        if self.kind == Kind::List { &["wake"] } else { &[] }
+    }
+
+    async fn listen(&self, call: Call<'_>, wake: &(dyn Fn() + Send + Sync)) -> ActionError {
+        let channel = call.inputs.get("wake").and_then(Value::as_str).unwrap_or_default();
+        match Server::of(&call, self) {
+            Ok(server) => server.listen(&call, channel, wake).await,
+            Err(error) => error,
+        }
+    }
+
+    fn statements(&self, inputs: &StaticInputs<'_>) -> Vec<String> {
+        described::statements(self.kind, inputs)
+    }
+
+    fn described_results<'d>(
+        &self,
+        inputs: &StaticInputs<'_>,
+        described: &dyn Fn(&str) -> Option<&'d DescribedStatement>,
+    ) -> Option<ResultType> {
+        matches!(self.kind, Kind::Query | Kind::Execute)
+            .then(|| described::results(&self.spec, inputs, described))?
     }
 
     fn repeats_change(&self, known: &dyn Fn(&str) -> Option<Value>) -> bool {

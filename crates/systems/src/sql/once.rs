@@ -19,6 +19,8 @@ use super::statement::Dialect;
 const MAX_RESULT: usize = 256 << 10;
 /// The longest key that is stored as it is, in bytes.
 const MAX_KEY: usize = 255;
+/// The codes of PostgreSQL for a table that another session creates at the same time: its name, its type, or its row in a catalog is there.
+const IS_THERE: [&str; 3] = ["23505", "42710", "42P07"];
 /// The time between two deletions of old keys.
 const SWEEP: Duration = Duration::from_secs(3_600);
 
@@ -104,6 +106,12 @@ pub(super) fn table(dialect: Dialect) -> &'static str {
     }
 }
 
+/// Returns the statement that creates the table of `once` in the database of a connection type; `None` if the type is none of a database.
+#[must_use]
+pub fn table_of_once(connection_type: &str) -> Option<&'static str> {
+    Dialect::of(connection_type).map(table)
+}
+
 /// Creates the table.
 pub(super) async fn create(
     session: &mut dyn Session,
@@ -115,7 +123,9 @@ pub(super) async fn create(
     match created {
         Ok(_) => session.commit().await,
         // Two sessions that create it at the same time: one of them fails, and then it is there.
-        Err(failure) if failure.error.code.as_deref() == Some("23505") => session.rollback().await,
+        Err(failure) if failure.error.code.as_deref().is_some_and(|code| IS_THERE.contains(&code)) => {
+            session.rollback().await
+        }
         Err(mut failure) => {
             failure.error.message = format!(
                 "the table `cogwork_once` is not there and cannot be created: {}",

@@ -8,6 +8,9 @@ use super::statement::{Dialect, Statement};
 /// The largest number of items of a list in `in (…)`.
 const MAX_LIST: usize = 1_000;
 
+const NULL_IN_LIST: &str =
+    "which equals no value in `in (…)`, and with which `not in (…)` finds nothing; leave it out";
+
 /// A statement with its values.
 #[derive(Clone, Debug)]
 pub(super) struct Bound {
@@ -66,7 +69,7 @@ fn value_of(name: &str, in_list: bool, params: &Map) -> Result<Vec<Value>, Actio
         return Err(input_error(format!("the parameter `:{name}` has no value; add it to `params`")));
     };
     match value.as_list().filter(|_| in_list) {
-        None => Ok(vec![value.clone()]),
+        None if !in_list || !value.is_null() => Ok(vec![value.clone()]),
         Some([]) => Err(input_error(format!(
             "`params.{name}` is an empty list, for which `in ({})` is no condition; skip the step where nothing is to be found",
             format_args!(":{name}")
@@ -78,6 +81,10 @@ fn value_of(name: &str, in_list: bool, params: &Map) -> Result<Vec<Value>, Actio
                 format!("`params.{name}` has {count} items, and `in (…)` takes at most {MAX_LIST}"),
             ))
         }
+        Some(items) if items.iter().any(Value::is_null) => {
+            Err(input_error(format!("`params.{name}` has a null, {NULL_IN_LIST}")))
+        }
+        None => Err(input_error(format!("`params.{name}` is null, {NULL_IN_LIST}"))),
         Some(items) => Ok(items.to_vec()),
     }
 }

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use connector::{ConnectionValue, ResolvedConnection};
+use connector::ResolvedConnection;
 use model::{ActionError, ErrorKind};
-use sha2::{Digest as _, Sha256};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::session::Session;
+use crate::connection::Inputs;
 
 /// The time to wait for a session of a pool whose sessions are all in use.
 const MAX_WAIT: Duration = Duration::from_secs(10);
@@ -70,7 +70,7 @@ impl Pools {
     }
 
     fn pool(&self, connection: &ResolvedConnection, size: usize) -> Arc<Pool> {
-        let values = digest(connection);
+        let values = Inputs(connection).digest();
         let mut pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A pool whose sessions are gone and that nobody uses is made again when it is needed.
         pools.retain(|name, pool| *name == connection.name || Arc::strong_count(pool) > 1 || pool.has_idle());
@@ -135,21 +135,4 @@ async fn watch(pool: Weak<Pool>) {
             return;
         }
     }
-}
-
-fn digest(connection: &ResolvedConnection) -> [u8; 32] {
-    let mut hash = Sha256::new();
-    let mut add = |text: &str| {
-        hash.update(text.len().to_le_bytes());
-        hash.update(text);
-    };
-    add(&connection.kind);
-    for (name, value) in &connection.values {
-        add(name);
-        match value {
-            ConnectionValue::Plain(value) => add(&value.to_json()),
-            ConnectionValue::Secret(secret) => add(secret.expose()),
-        }
-    }
-    hash.finalize().into()
 }

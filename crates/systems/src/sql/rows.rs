@@ -1,10 +1,11 @@
 //! Collects the rows of a statement: as values in memory, or as a file that is written while they arrive.
 
-use connector::AnswerMemory;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use connector::{AnswerMemory, FileSink};
 use model::{ActionError, ErrorKind};
 use value::{File, Key, Map, Value};
 
-use super::file::FileSink;
 use super::params::input_error;
 
 /// The largest row, in bytes.
@@ -101,7 +102,7 @@ impl<'a> RowSink<'a> {
         self.count += 1;
         match &mut self.form {
             Form::Csv(file) => {
-                let cells: Vec<String> = values.iter().map(Value::to_text).collect();
+                let cells: Vec<String> = values.iter().map(cell).collect();
                 file.push(&csv_line(cells.iter().map(String::as_str))?).await?;
             }
             Form::JsonLines(file) => {
@@ -166,6 +167,12 @@ impl<'a> RowSink<'a> {
 
 fn map_of(columns: &[Column], values: Vec<Value>) -> Value {
     columns.iter().map(|column| column.name.clone()).zip(values).collect::<Map>().into()
+}
+
+/// A cell of CSV. Bytes are always Base64, also where they could be read as a text.
+fn cell(value: &Value) -> String {
+    let bytes = value.as_file().and_then(|file| file.data.in_memory());
+    bytes.map_or_else(|| value.to_text(), |bytes| STANDARD.encode(bytes))
 }
 
 fn csv_line<'c>(cells: impl Iterator<Item = &'c str>) -> Result<Vec<u8>, ActionError> {

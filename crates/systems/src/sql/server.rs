@@ -1,18 +1,20 @@
 //! The database of a connection.
 
-use connector::net::Route;
-use connector::{Call, ConnectionValue, ResolvedConnection};
-use model::{ActionError, ErrorKind, LogLevel};
-use value::Value;
+use connector::{Call, ResolvedConnection};
+use model::ActionError;
 
 use super::Sql;
 #[cfg(feature = "mysql")]
 use super::mysql::MysqlServer;
+use super::params::input_error;
 use super::postgres::PostgresServer;
 use super::session::Session;
 use super::sqlite::SqliteFile;
 use super::statement::Dialect;
+use crate::connection::{Inputs, connection_error};
 
+/// The error of `wake` with another database than PostgreSQL.
+pub(super) const NO_WAKE: &str = "`wake` needs a PostgreSQL database, which has `notify`; leave it out";
 /// The number of sessions of a pool that names none.
 const USUAL_POOL: usize = 5;
 
@@ -80,59 +82,17 @@ impl<'a> Server<'a> {
     }
 }
 
-/// The values of a connection.
-#[derive(Clone, Copy)]
-pub(super) struct Inputs<'a>(pub &'a ResolvedConnection);
-
-impl<'a> Inputs<'a> {
-    /// A text or a secret; `None` if it is not set or empty.
-    pub(super) fn text(self, name: &str) -> Option<&'a str> {
-        let text = match self.0.values.get(name)? {
-            ConnectionValue::Plain(value) => value.as_str()?,
-            ConnectionValue::Secret(secret) => secret.expose(),
-        };
-        Some(text).filter(|text| !text.is_empty())
-    }
-
-    fn plain(self, name: &str) -> Option<&'a Value> {
-        match self.0.values.get(name)? {
-            ConnectionValue::Plain(value) => Some(value),
-            ConnectionValue::Secret(_) => None,
-        }
-    }
-
-    pub(super) fn number(self, name: &str) -> Option<i64> {
-        self.plain(name)?.as_i64()
-    }
-
-    pub(super) fn flag(self, name: &str) -> bool {
-        self.plain(name).and_then(Value::as_bool).unwrap_or(false)
-    }
-
-    /// Refuses to send a password and data without encryption, except to a server that the operator has allowed.
-    pub(super) fn check_open(
-        self,
-        route: &Route,
-        subject: &str,
+impl Server<'_> {
+    /// Listens on a channel until the connection breaks, as [`connector::Action::listen`] does. Returns the reason of the end.
+    pub(super) async fn listen(
+        &self,
         call: &Call<'_>,
-        has_password: bool,
-    ) -> Result<(), ActionError> {
-        if has_password && !route.is_allowed() {
-            let words = "with `tls: none` the password and the data would travel for everybody to read; only a server that the \
-                         setting `outbound.allow` names is called so";
-            return Err(self.refuse(words));
+        channel: &str,
+        wake: &(dyn Fn() + Send + Sync),
+    ) -> ActionError {
+        match &self.database {
+            Database::Postgres(server) => server.listen(call, channel, wake).await,
+            _ => input_error(NO_WAKE),
         }
-        let message = format!("the connection to {subject} at `{}` is not encrypted", route.address());
-        call.log.line(LogLevel::Warn, &message);
-        Ok(())
     }
-
-    /// The error of a connection that cannot be used.
-    pub(super) fn refuse(self, words: impl std::fmt::Display) -> ActionError {
-        connection_error(format!("the connection `{}` cannot be used: {words}", self.0.name))
-    }
-}
-
-fn connection_error(message: String) -> ActionError {
-    ActionError::new(ErrorKind::Connection, message)
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use model::{ActionError, ErrorKind};
 
+use super::description::Description;
 use super::params::Bound;
 use super::rows::RowSink;
 
@@ -16,6 +17,9 @@ pub(super) trait Session: Send {
 
     /// Runs a statement and passes its rows on.
     async fn run(&mut self, statement: &Bound, rows: &mut RowSink<'_>) -> Result<Done, Failure>;
+
+    /// Describes a statement without running it.
+    async fn describe(&mut self, sql: &str) -> Result<Description, Failure>;
 
     /// Commits the transaction. After [`Class::Lost`] the outcome is unknown.
     async fn commit(&mut self) -> Result<(), Failure>;

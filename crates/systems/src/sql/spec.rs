@@ -1,10 +1,9 @@
 //! The specifications of the actions: inputs, results, effects.
 
-use std::sync::Arc;
-
-use model::action::{ObjectType, ResultField};
+use model::action::ResultField;
 use model::{ActionSpec, Effect, InputSpec, InputType, ResultType};
-use value::Value;
+
+use crate::spec::{choice, defaulted, object, optional, required};
 
 /// The number of rows of a result without `maxRows`.
 pub(super) const USUAL_ROWS: i64 = 10_000;
@@ -12,23 +11,6 @@ pub(super) const USUAL_ROWS: i64 = 10_000;
 pub(super) const MAX_ROWS: i64 = 100_000;
 /// The number of rows that one statement of `sql.insert` takes.
 const USUAL_BATCH: i64 = 500;
-
-fn optional(name: &str, kind: InputType, about: &str) -> InputSpec {
-    let description = Some(about.to_owned());
-    InputSpec { name: name.to_owned(), kind, required: false, default: None, description }
-}
-
-fn required(name: &str, kind: InputType, about: &str) -> InputSpec {
-    InputSpec { required: true, ..optional(name, kind, about) }
-}
-
-fn defaulted(name: &str, kind: InputType, default: impl Into<Value>, about: &str) -> InputSpec {
-    InputSpec { default: Some(default.into()), ..optional(name, kind, about) }
-}
-
-fn choice(options: &[&str]) -> InputType {
-    InputType::Choice { options: options.iter().map(|option| (*option).to_owned()).collect() }
-}
 
 fn any_map() -> InputType {
     InputType::Map { values: Box::new(InputType::Any) }
@@ -64,10 +46,6 @@ fn rows() -> [ResultField; 2] {
         ResultField::new("row", ResultType::map(ResultType::Any).or_null())
             .with_description("The first row; null if there is none."),
     ]
-}
-
-fn object(fields: impl IntoIterator<Item = ResultField>) -> ResultType {
-    ResultType::Object(Arc::new(ObjectType { fields: fields.into_iter().collect(), ..ObjectType::default() }))
 }
 
 fn repeated() -> ResultField {
@@ -135,6 +113,28 @@ pub(super) fn query(spec: ActionSpec) -> ActionSpec {
     }
 }
 
+/// `sql.describe`.
+pub(super) fn describe(spec: ActionSpec) -> ActionSpec {
+    let typed =
+        || ResultType::list(ResultType::object([("name", ResultType::Text), ("type", ResultType::Text)]));
+    ActionSpec {
+        title: "Describe a statement".to_owned(),
+        description: Some(
+            "Asks the database for the parameters and columns of a statement, which is prepared and not run."
+                .to_owned(),
+        ),
+        effect: Effect::Read,
+        inputs: vec![sql()],
+        result: Some("`{parameters, columns}`, lists of `{name, type}`".to_owned()),
+        results: object([
+            ResultField::new("parameters", typed())
+                .with_description("The parameters; none if the database states no types."),
+            ResultField::new("columns", typed()).with_description("The columns, in order."),
+        ]),
+        ..spec
+    }
+}
+
 /// `sql.listRows`.
 pub(super) fn list(spec: ActionSpec) -> ActionSpec {
     let texts = || InputType::List { items: Box::new(InputType::Text) };
@@ -167,6 +167,11 @@ pub(super) fn list(spec: ActionSpec) -> ActionSpec {
                 "overlap",
                 InputType::Text,
                 "How late a row may become visible, such as `2m`; for the event.",
+            ),
+            optional(
+                "wake",
+                InputType::Text,
+                "The channel of `notify` on PostgreSQL, on which the event is polled for at once.",
             ),
             optional("after", InputType::Text, "The instant from which rows are read."),
             defaulted("newest", InputType::Boolean, false, "True to read only the newest row."),

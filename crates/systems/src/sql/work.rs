@@ -5,7 +5,6 @@ use model::{ActionError, ErrorKind};
 use value::{File, Map, Reserved, Value};
 
 use super::Kind;
-use super::file::FileSink;
 use super::insert::Insert;
 use super::list::List;
 use super::params::{Bound, bind, input_error, parse};
@@ -20,6 +19,8 @@ pub(super) enum Work<'a> {
     Query(Bound),
     /// `sql.listRows`.
     List(List),
+    /// `sql.describe`.
+    Describe(Statement),
     /// `sql.execute`.
     Execute(Bound, Option<i64>),
     /// `sql.insert`.
@@ -64,6 +65,7 @@ impl<'a> Work<'a> {
         match kind {
             Kind::Query => bound().map(Self::Query),
             Kind::List => List::of(inputs, dialect).map(Self::List),
+            Kind::Describe => parse(text(inputs, "sql"), dialect).map(Self::Describe),
             Kind::Execute => {
                 let statement = parse(text(inputs, "sql"), dialect)?;
                 check_once(&statement, inputs)?;
@@ -97,12 +99,13 @@ impl<'a> Work<'a> {
         let bound = match self {
             Self::Query(bound) => bound,
             Self::List(list) => return list.read(session, call).await,
+            Self::Describe(statement) => return describe(statement, session).await,
             _ => return Err(mixed_up()),
         };
         let max = call.inputs.get("maxRows").and_then(Value::as_i64).unwrap_or(USUAL_ROWS);
         let form = match text(call.inputs, "as") {
-            "csv" => Form::Csv(FileSink::new(call.files.storage.clone())),
-            "jsonLines" => Form::JsonLines(FileSink::new(call.files.storage.clone())),
+            "csv" => Form::Csv(call.file_sink("the rows")),
+            "jsonLines" => Form::JsonLines(call.file_sink("the rows")),
             _ => Form::Rows { max: usize::try_from(max).unwrap_or_default() },
         };
         let mut rows = sink(form, call);
@@ -114,7 +117,7 @@ impl<'a> Work<'a> {
     /// Changes data. The result has no `repeated` yet.
     pub(super) async fn write(&self, session: &mut dyn Session, call: &Call<'_>) -> Result<Map, Failure> {
         match self {
-            Self::Query(_) | Self::List(_) => Err(mixed_up()),
+            Self::Query(_) | Self::List(_) | Self::Describe(_) => Err(mixed_up()),
             Self::Execute(bound, expected) => {
                 let mut rows = sink(Form::Rows { max: rows_limit() }, call);
                 let done = session.run(bound, &mut rows).await?;
@@ -169,6 +172,16 @@ impl Part<'_> {
         expect(expected(self.inputs), done.affected, "the statement")?;
         executed(done, rows)
     }
+}
+
+/// Asks the database for the parameters and columns of a statement.
+async fn describe(statement: &Statement, session: &mut dyn Session) -> Result<Value, Failure> {
+    let mut names = Vec::new();
+    let sql = statement.render(|name, _| {
+        names.push(name.to_owned());
+        1
+    });
+    Ok(session.describe(&sql).await?.into_result(&names))
 }
 
 /// Replaces each `{result: ID, column: NAME}` by the column of the first row of that statement.

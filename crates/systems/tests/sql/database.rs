@@ -120,8 +120,15 @@ impl Database {
     /// A server of its own; `None`, with a line, if MariaDB is not installed.
     #[cfg(feature = "mysql")]
     pub(crate) fn mysql() -> Option<Self> {
+        Self::mysql_with(|_| Vec::new())
+    }
+
+    /// As [`Self::mysql`], with further arguments for its address.
+    #[cfg(feature = "mysql")]
+    pub(crate) fn mysql_with(arguments: impl FnOnce(&str) -> Vec<String>) -> Option<Self> {
         let address = own_address();
-        let server = match crate::mariadb::MariaDb::start(&address, PASSWORD) {
+        let arguments = arguments(&address);
+        let server = match crate::mariadb::MariaDb::start(&address, PASSWORD, &arguments) {
             Ok(server) => server,
             Err(error) => return skipped("MariaDB", &error),
         };

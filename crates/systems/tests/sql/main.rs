@@ -8,12 +8,17 @@
 
 mod canary;
 mod cancel;
+mod certificates;
 mod confined;
 mod database;
+mod described;
+mod faults;
 mod inserts;
 #[cfg(feature = "mysql")]
 mod mariadb;
 mod once;
 mod parameters;
+mod proof;
+mod proxy;
 mod results;
 mod transactions;

@@ -22,8 +22,8 @@ pub(crate) struct MariaDb {
 }
 
 impl MariaDb {
-    /// Starts a server at `address` with the database and the account of the tests.
-    pub(crate) fn start(address: &str, password: &str) -> io::Result<Self> {
+    /// Starts a server at `address` with the database and the account of the tests, and with further arguments.
+    pub(crate) fn start(address: &str, password: &str, arguments: &[String]) -> io::Result<Self> {
         let program = Path::new("/usr/sbin/mariadbd");
         if !program.is_file() {
             return Err(io::Error::new(io::ErrorKind::NotFound, "mariadb-server is not installed"));
@@ -34,6 +34,8 @@ impl MariaDb {
         let path = |name: &str| folder.path().join(name).display().to_string();
         let mut install = unprivileged(Path::new("/usr/bin/mariadb-install-db"));
         install.args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]);
+        // Servers that start at once would take each other's temporary tables.
+        install.env("TMPDIR", folder.path());
         let installed = install.arg(format!("--datadir={}", path("data"))).output()?;
         if !installed.status.success() {
             return Err(io::Error::other(String::from_utf8_lossy(&installed.stderr).into_owned()));
@@ -44,6 +46,7 @@ impl MariaDb {
         run.args(["--no-defaults", "--innodb-flush-log-at-trx-commit=0", "--skip-name-resolve"]);
         run.arg(format!("--datadir={}", path("data"))).arg(format!("--socket={}", path("socket")));
         run.arg(format!("--bind-address={address}")).arg(format!("--pid-file={}", path("pid")));
+        run.args(arguments).env("TMPDIR", folder.path());
         let process = run.stdin(Stdio::piped()).spawn()?;
         let server = Self { process, folder };
         let begun = Instant::now();

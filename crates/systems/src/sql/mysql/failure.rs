@@ -15,6 +15,11 @@ pub(super) fn failure(error: &Error, subject: &str) -> Failure {
         Error::Io(IoError::Tls(error)) => {
             Failure::new(Class::Lost, ErrorKind::Connection, format!("{subject} cannot be used: {error}"))
         }
+        // The client reports a certificate that is not trusted as an error of the connection. It needs another connection, and no other
+        // attempt.
+        Error::Io(error) if error.to_string().contains("certificate") => {
+            Failure::new(Class::Lost, ErrorKind::Connection, format!("{subject} cannot be used: {error}"))
+        }
         Error::Driver(DriverError::NoClientSslFlagFromServer) => {
             let message = format!("{subject} cannot be used: it has no TLS");
             Failure::new(Class::Lost, ErrorKind::Connection, message)

@@ -12,20 +12,25 @@ use model::ActionError;
 use mysql_async::prelude::Queryable as _;
 use mysql_async::{ClientIdentity, Conn, Opts, OptsBuilder, Params, SslOpts};
 
-use super::params::Bound;
+use super::description::Description;
+use super::params::{Bound, input_error};
 use super::rows::{Column, MAX_ROW, RowSink};
-use super::server::Inputs;
 use super::session::{Class, Done, Failure, Mode, Session};
+use crate::connection::Inputs;
 use failure::failure;
 
-/// The settings of a session: what does not fit is an error, and not cut.
+/// The settings of a session: what does not fit is an error, and not cut. Of the server's own modes only one that makes it stricter stays:
+/// others change how a statement is read.
 const SESSION: [&str; 3] = [
     "set names utf8mb4",
     "set time_zone = '+00:00'",
-    "set sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
+    "set sql_mode = concat('STRICT_ALL_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', \
+     if(find_in_set('ONLY_FULL_GROUP_BY', @@sql_mode), ',ONLY_FULL_GROUP_BY', ''))",
 ];
 /// The prepared statements that a session keeps.
 const MAX_PREPARED: usize = 100;
+/// The number of the warning about a value that was cut to fit another type.
+const TRUNCATED: u16 = 1292;
 /// The time for a request that cancels a statement.
 const CANCEL_TIME: Duration = Duration::from_secs(5);
 
@@ -51,7 +56,7 @@ impl<'a> MysqlServer<'a> {
         let route = call.http.dialer().dial(&to, call.log).await?.route;
         let password = inputs.text("password");
         if tls.is_none() {
-            inputs.check_open(&route, subject, call, password.is_some())?;
+            inputs.check_open(&route, subject, call.log, password.is_some())?;
         }
         let options = OptsBuilder::default()
             .ip_or_hostname(host)
@@ -73,9 +78,13 @@ impl<'a> MysqlServer<'a> {
         for setting in SESSION.into_iter().chain(read_only) {
             connection.query_drop(setting).await.map_err(|error| refused(&error))?;
         }
+        let version: Option<String> =
+            connection.query_first("select version()").await.map_err(|error| refused(&error))?;
+        let is_mariadb = version.is_some_and(|version| version.contains("MariaDB"));
         let subject = subject.to_owned();
         let connection = Some(connection);
-        Ok(Box::new(MysqlSession { connection, options, route, subject, is_busy: false, is_lost: false }))
+        let (is_busy, is_lost) = (false, false);
+        Ok(Box::new(MysqlSession { connection, options, route, subject, is_mariadb, is_busy, is_lost }))
     }
 
     fn tls(&self) -> Result<Option<SslOpts>, ActionError> {
@@ -106,6 +115,7 @@ struct MysqlSession {
     options: Opts,
     route: Route,
     subject: String,
+    is_mariadb: bool,
     /// True from the begin of a transaction to its end: then the session is not given back, but closed.
     is_busy: bool,
     is_lost: bool,
@@ -131,8 +141,16 @@ impl MysqlSession {
 
 #[async_trait]
 impl Session for MysqlSession {
-    async fn begin(&mut self, mode: Mode, _: Duration) -> Result<(), Failure> {
+    async fn begin(&mut self, mode: Mode, limit: Duration) -> Result<(), Failure> {
         self.is_busy = true;
+        // A statement of a process that is gone does not run on. MySQL limits queries only.
+        let limit = match self.is_mariadb {
+            true => format!("set session max_statement_time = {:.3}", limit.as_secs_f64().max(0.001)),
+            false => {
+                format!("set session max_execution_time = {}", limit.as_millis().clamp(1, u32::MAX.into()))
+            }
+        };
+        self.control(&limit).await?;
         match mode {
             Mode::Read => self.control("start transaction read only").await,
             Mode::Write(isolation) => {
@@ -150,6 +168,12 @@ impl Session for MysqlSession {
             Ran::Database(error) => self.failed(&error),
             Ran::Other(error) => error.into(),
         })
+    }
+
+    async fn describe(&mut self, sql: &str) -> Result<Description, Failure> {
+        let prepared = self.connection()?.prep(sql).await;
+        let statement = prepared.map_err(|error| self.failed(&error))?;
+        Ok(Description { parameters: Vec::new(), columns: named(&statement.columns()) })
     }
 
     async fn commit(&mut self) -> Result<(), Failure> {
@@ -187,6 +211,14 @@ impl From<ActionError> for Ran {
     }
 }
 
+fn named(columns: &[mysql_async::Column]) -> Vec<Column> {
+    let column = |column: &mysql_async::Column| Column {
+        name: column.name_str().into(),
+        kind: convert::type_name(column),
+    };
+    columns.iter().map(column).collect()
+}
+
 async fn run(
     connection: &mut Conn,
     sql: &str,
@@ -197,10 +229,7 @@ async fn run(
     let values = if values.is_empty() { Params::Empty } else { Params::Positional(values) };
     let mut result = connection.exec_iter(&statement, values).await?;
     let columns = result.columns_ref().to_vec();
-    let named = columns
-        .iter()
-        .map(|column| Column { name: column.name_str().into(), kind: convert::type_name(column) });
-    rows.columns(named.collect()).await?;
+    rows.columns(named(&columns)).await?;
     let mut returned = 0;
     while let Some(row) = result.next().await? {
         returned += 1;
@@ -211,10 +240,30 @@ async fn run(
             return Ok(Done::default());
         }
     }
+    let warnings = result.warnings();
     let last_id = result.last_insert_id().and_then(|id| i64::try_from(id).ok()).filter(|id| *id != 0);
     // MariaDB does not count what it returns.
     let affected = if columns.is_empty() { result.affected_rows() } else { returned };
+    drop(result);
+    if warnings > 0 {
+        check_warnings(connection).await?;
+    }
     Ok(Done { affected, last_id })
+}
+
+/// Fails if a value was taken otherwise than it is written, such as a text that is no number for 0. In a change the strict mode sees to
+/// that; a query would only warn, and compare with what it took.
+async fn check_warnings(connection: &mut Conn) -> Result<(), Ran> {
+    let warnings: Vec<(String, u16, String)> = connection.query("show warnings limit 100").await?;
+    match warnings.into_iter().find(|(_, code, _)| *code == TRUNCATED) {
+        Some((_, _, said)) => {
+            let message = format!(
+                "a value is not of the type that it is compared with: {said}; convert it in the statement"
+            );
+            Err(input_error(message).with_code("22007").into())
+        }
+        None => Ok(()),
+    }
 }
 
 impl Drop for MysqlSession {

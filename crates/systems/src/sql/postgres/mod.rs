@@ -3,6 +3,7 @@
 mod decode;
 mod encode;
 mod failure;
+mod listen;
 mod time;
 
 use std::collections::HashMap;
@@ -17,15 +18,17 @@ use connector::net::{Endpoint, Route, TlsFiles, tls_config};
 use futures_util::TryStreamExt as _;
 use model::ActionError;
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_postgres::config::SslMode;
-use tokio_postgres::{Client, Config, Connection, NoTls, Statement};
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::description::Description;
 use super::params::Bound;
 use super::rows::{Column, RowSink};
-use super::server::Inputs;
 use super::session::{Class, Done, Failure, Mode, Session};
+use crate::connection::Inputs;
 use failure::failure;
 
 /// The settings of a session. A transaction of a process that stands still does not hold others up for longer than a minute.
@@ -52,6 +55,11 @@ impl<'a> PostgresServer<'a> {
 
     /// Opens a session.
     pub(super) async fn open(&self, call: &Call<'_>) -> Result<Box<dyn Session>, ActionError> {
+        Ok(Box::new(self.connect(call, Arc::default()).await?))
+    }
+
+    /// Opens a session that tells `seen` of notifications.
+    async fn connect(&self, call: &Call<'_>, seen: Arc<Notify>) -> Result<PostgresSession, ActionError> {
         let (inputs, subject) = (self.inputs, self.subject);
         let host = inputs.text("host").unwrap_or_default();
         let port = inputs.number("port").and_then(|port| u16::try_from(port).ok()).unwrap_or(5432);
@@ -60,7 +68,7 @@ impl<'a> PostgresServer<'a> {
         let dialed = call.http.dialer().dial(&to, call.log).await?;
         let password = inputs.text("password");
         if tls.is_none() {
-            inputs.check_open(&dialed.route, subject, call, password.is_some())?;
+            inputs.check_open(&dialed.route, subject, call.log, password.is_some())?;
         }
         let mut config = Config::new();
         config
@@ -77,12 +85,12 @@ impl<'a> PostgresServer<'a> {
                 let tls = rustls(tls, host).map_err(|error| inputs.refuse(error))?;
                 let (client, connection) =
                     config.connect_raw(dialed.stream, tls).await.map_err(|error| refused(&error))?;
-                (client, drive(connection))
+                (client, drive(connection, seen))
             }
             None => {
                 let connected = config.connect_raw(dialed.stream, NoTls).await;
                 let (client, connection) = connected.map_err(|error| refused(&error))?;
-                (client, drive(connection))
+                (client, drive(connection, seen))
             }
         };
         let settings = self.settings();
@@ -90,7 +98,7 @@ impl<'a> PostgresServer<'a> {
         let subject = subject.to_owned();
         let (host, route) = (host.to_owned(), dialed.route);
         let prepared = HashMap::new();
-        Ok(Box::new(PostgresSession { client, task, route, tls, host, subject, prepared, is_busy: false }))
+        Ok(PostgresSession { client, task, route, tls, host, subject, prepared, is_busy: false })
     }
 
     fn tls(&self) -> Result<Tls, ActionError> {
@@ -131,12 +139,16 @@ fn rustls(tls: &MakeRustlsConnect, host: &str) -> Result<RustlsConnect, String> 
 }
 
 /// Carries the messages of a connection until its client is dropped.
-fn drive<T>(mut connection: Connection<TcpStream, T>) -> JoinHandle<()>
+fn drive<T>(mut connection: Connection<TcpStream, T>, seen: Arc<Notify>) -> JoinHandle<()>
 where
     T: tokio_postgres::tls::TlsStream + Unpin + Send + 'static,
 {
     tokio::spawn(async move {
-        while let Some(Ok(_)) = poll_fn(|context| connection.poll_message(context)).await {}
+        while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+            if matches!(message, AsyncMessage::Notification(_)) {
+                seen.notify_one();
+            }
+        }
     })
 }
 
@@ -168,10 +180,7 @@ impl Session for PostgresSession {
     async fn run(&mut self, bound: &Bound, rows: &mut RowSink<'_>) -> Result<Done, Failure> {
         let statement = self.prepare(bound, &bound.sql).await?;
         let is_known = statement.columns().iter().all(|column| decode::is_known(column.type_()));
-        let columns = statement.columns().iter();
-        let columns: Vec<Column> = columns
-            .map(|column| Column { name: column.name().into(), kind: column.type_().name().to_owned() })
-            .collect();
+        let columns = columns(&statement);
         // Found here, before names that occur twice are referred to.
         rows.columns(columns).await?;
         let statement =
@@ -190,6 +199,12 @@ impl Session for PostgresSession {
             }
         }
         Ok(Done { affected: stream.rows_affected().unwrap_or(0), last_id: None })
+    }
+
+    async fn describe(&mut self, sql: &str) -> Result<Description, Failure> {
+        let statement = self.client.prepare(sql).await.map_err(|error| self.failed(&error, &[]))?;
+        let parameters = statement.params().iter().map(|kind| kind.name().to_owned()).collect();
+        Ok(Description { parameters, columns: columns(&statement) })
     }
 
     async fn commit(&mut self) -> Result<(), Failure> {
@@ -230,6 +245,13 @@ impl PostgresSession {
         }
         failure
     }
+}
+
+fn columns(statement: &Statement) -> Vec<Column> {
+    let columns = statement.columns().iter();
+    columns
+        .map(|column| Column { name: column.name().into(), kind: column.type_().name().to_owned() })
+        .collect()
 }
 
 /// Makes the server write columns of types that have no form here as texts.

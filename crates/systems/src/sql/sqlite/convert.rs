@@ -1,10 +1,11 @@
 //! Values of SQLite.
 
-use model::ActionError;
+use model::{ActionError, ErrorKind};
 use rusqlite::types::{Value as Sqlite, ValueRef};
 use value::{File, Value};
 
 use crate::sql::params::{Parameter, input_error};
+use crate::sql::session::Failure;
 
 /// The values of parameters. SQLite states no types, so a value goes as what it is; a list or a map as JSON.
 pub(super) fn values(parameters: &[Parameter]) -> Result<Vec<Sqlite>, ActionError> {
@@ -37,17 +38,24 @@ fn parameter(parameter: &Parameter) -> Result<Sqlite, ActionError> {
 }
 
 /// The value of a cell.
-pub(super) fn value(cell: ValueRef<'_>) -> Value {
-    match cell {
+pub(super) fn value(cell: ValueRef<'_>, column: &str) -> Result<Value, Failure> {
+    Ok(match cell {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(number) => Value::from(number),
         ValueRef::Real(number) if number.is_finite() => Value::from(number),
         ValueRef::Real(number) => Value::from(if number > 0.0 { "Infinity" } else { "-Infinity" }),
-        ValueRef::Text(text) => Value::from(&*String::from_utf8_lossy(text)),
+        ValueRef::Text(text) => Value::from(std::str::from_utf8(text).map_err(|_| not_utf8(column))?),
         ValueRef::Blob(bytes) => Value::from(File {
             content_type: "application/octet-stream".into(),
             filename: None,
             data: bytes.to_vec().into(),
         }),
-    }
+    })
+}
+
+fn not_utf8(column: &str) -> Failure {
+    let message = format!(
+        "the column `{column}` has a text that is not UTF-8; read its bytes: `cast({column} as blob) as {column}`"
+    );
+    ActionError::new(ErrorKind::Response, message).into()
 }

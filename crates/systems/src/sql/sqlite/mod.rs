@@ -15,12 +15,13 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, InterruptHandle, OpenFlags};
 use tokio::sync::mpsc;
-use value::Value;
+use value::{Key, Value};
 
+use super::description::Description;
 use super::params::Bound;
 use super::rows::{Column, MAX_ROW, RowSink};
-use super::server::Inputs;
 use super::session::{Class, Done, Failure, Mode, Session};
+use crate::connection::Inputs;
 use failure::failure;
 
 /// The time to wait for another writer before a transaction begins.
@@ -103,6 +104,9 @@ fn open(path: &Path, is_read_only: bool, is_own: &Arc<AtomicBool>) -> rusqlite::
     // A file from elsewhere has no power over this process: no damaged schema, no functions in views.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    // A misspelt column in double quotes is an error, and not a text.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DDL, false)?;
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, i32::try_from(MAX_ROW).unwrap_or(i32::MAX))?;
     connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
     let is_own = is_own.clone();
@@ -245,6 +249,17 @@ impl Session for SqliteSession {
         done
     }
 
+    async fn describe(&mut self, sql: &str) -> Result<Description, Failure> {
+        let sql = sql.to_owned();
+        let running = on_thread(self.take()?, self.interrupt.clone(), move |connection| {
+            let statement = connection.prepare(&sql)?;
+            Ok(Description { parameters: Vec::new(), columns: columns(&statement) })
+        });
+        let (connection, described) = running.await?;
+        self.connection = Some(connection);
+        described.map_err(|error: rusqlite::Error| failure(&error))
+    }
+
     async fn commit(&mut self) -> Result<(), Failure> {
         self.control("commit").await
     }
@@ -262,6 +277,14 @@ impl Session for SqliteSession {
     }
 }
 
+fn columns(statement: &rusqlite::Statement<'_>) -> Vec<Column> {
+    let column = |column: rusqlite::Column<'_>| Column {
+        name: column.name().into(),
+        kind: column.decl_type().unwrap_or_default().to_ascii_lowercase(),
+    };
+    statement.columns().map(column).collect()
+}
+
 /// Runs a statement, on a thread that may block.
 fn step(
     connection: &Connection,
@@ -276,21 +299,16 @@ fn step(
         let message = "the statement changes data; change data with `sql.execute`";
         return Err(Failure::new(Class::Other, ErrorKind::Input, message));
     }
-    let names: Vec<Column> = statement
-        .columns()
-        .map(|column| Column {
-            name: column.name().into(),
-            kind: column.decl_type().unwrap_or_default().to_ascii_lowercase(),
-        })
-        .collect();
+    let names = columns(&statement);
     let (count, before) = (names.len(), connection.total_changes());
+    let shown: Vec<Key> = names.iter().map(|column| column.name.clone()).collect();
     if sender.blocking_send(Sent::Columns(names)).is_err() {
         return Ok(Done::default());
     }
     let mut rows = statement.query(rusqlite::params_from_iter(values)).map_err(failed)?;
     while let Some(row) = rows.next().map_err(failed)? {
-        let values = (0..count).map(|index| row.get_ref(index).map(convert::value));
-        let values: Vec<Value> = values.collect::<Result<_, _>>().map_err(failed)?;
+        let value = |index: usize| convert::value(row.get_ref(index).map_err(failed)?, &shown[index]);
+        let values: Vec<Value> = (0..count).map(value).collect::<Result<_, Failure>>()?;
         if sender.blocking_send(Sent::Row(values)).is_err() {
             break;
         }

@@ -1,0 +1,179 @@
+//! A connection to a server.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use async_nats::jetstream::{self, Context};
+use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event};
+use connector::net::{Endpoint, TlsFiles, tls_config_for};
+use connector::{Http, LogSink, ResolvedConnection};
+use model::{ActionError, ErrorKind};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::SUBJECT;
+use crate::connection::Inputs;
+
+/// The time limit of a connection, of its TLS and of the login.
+const CONNECT_TIME: Duration = Duration::from_secs(5);
+/// The time limit of an answer.
+pub(super) const ANSWER_TIME: Duration = Duration::from_secs(10);
+/// The time after which a connection that no step uses is closed by the next step.
+const MAX_IDLE: Duration = Duration::from_secs(60);
+/// The largest number of connections that are kept.
+const MAX_KEPT: usize = 64;
+
+/// A connection. Once it is lost it stays so: the next one is dialled, and checked, anew.
+#[derive(Clone)]
+pub(super) struct Link {
+    pub(super) client: Client,
+    /// Has true once it is lost.
+    lost: watch::Receiver<bool>,
+}
+
+impl Link {
+    /// Connects and logs in.
+    pub(super) async fn open(
+        http: &Http,
+        connection: &ResolvedConnection,
+        log: &dyn LogSink,
+    ) -> Result<Self, ActionError> {
+        let inputs = Inputs(connection);
+        let host = inputs.text("host").unwrap_or_default();
+        let port = inputs.number("port").and_then(|port| u16::try_from(port).ok()).unwrap_or(4222);
+        let tls = inputs.text("tls") != Some("none");
+        let options = options(inputs, host, tls)?;
+        let to = Endpoint { host, port, subject: SUBJECT, connection: Some(&connection.name) };
+        // The client opens the connection itself, to the address that was dialled and checked.
+        let route = http.dialer().dial(&to, log).await?.route;
+        if !tls {
+            let secrets = ["password", "token", "credentials"];
+            let has_secret = secrets.into_iter().any(|name| inputs.text(name).is_some());
+            inputs.check_open(&route, SUBJECT, log, has_secret)?;
+        }
+        let (loses, lost) = watch::channel(false);
+        let options = options.event_callback(move |event| {
+            if matches!(event, Event::Disconnected | Event::Closed) {
+                loses.send_replace(true);
+            }
+            std::future::ready(())
+        });
+        let client = options.connect(format!("nats://{}", route.address())).await;
+        let client = client.map_err(|error| refused(inputs, &error))?;
+        Ok(Self { client, lost })
+    }
+
+    /// True as long as the connection stands.
+    pub(super) fn is_usable(&self) -> bool {
+        !*self.lost.borrow()
+    }
+
+    /// Completes once the connection is lost. The client connects again by itself, and then waits for answers that went to the lost one.
+    pub(super) async fn lost(&self) {
+        // The sender lives as long as the client.
+        drop(self.lost.clone().wait_for(|is_lost| *is_lost).await);
+    }
+
+    pub(super) fn jetstream(&self) -> Context {
+        jetstream::ContextBuilder::new().timeout(ANSWER_TIME).build(self.client.clone())
+    }
+
+    /// The error of a connection that was cut; `Ok` as long as it stands.
+    pub(super) fn check(&self) -> Result<(), ActionError> {
+        match self.is_usable() {
+            true => Ok(()),
+            false => Err(network("the connection was lost")),
+        }
+    }
+}
+
+fn options(inputs: Inputs<'_>, host: &str, tls: bool) -> Result<ConnectOptions, ActionError> {
+    // Nothing else may choose an address: neither the server, nor a reconnection.
+    let mut options = ConnectOptions::new()
+        .name("cogwork")
+        .ignore_discovered_servers()
+        .max_reconnects(1)
+        .connection_timeout(CONNECT_TIME)
+        .request_timeout(Some(ANSWER_TIME));
+    if tls {
+        let client = match (inputs.text("clientCert"), inputs.text("clientKey")) {
+            (None, None) => None,
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            _ => return Err(inputs.refuse("`clientCert` and `clientKey` are given together or not at all")),
+        };
+        let config = tls_config_for(TlsFiles { authorities: inputs.text("ca"), client }, host);
+        let config = config.map_err(|error| inputs.refuse(error))?;
+        options = options.require_tls(true).tls_client_config((*config).clone());
+    }
+    match (inputs.text("user"), inputs.text("password"), inputs.text("token"), inputs.text("credentials")) {
+        (None, None, None, None) => Ok(options),
+        (Some(user), password, None, None) => {
+            Ok(options.user_and_password(user.to_owned(), password.unwrap_or_default().to_owned()))
+        }
+        (None, None, Some(token), None) => Ok(options.token(token.to_owned())),
+        // The reason could repeat a line of the file.
+        (None, None, None, Some(file)) => options
+            .credentials(file)
+            .map_err(|_| inputs.refuse("`credentials` is not the text of a file of credentials")),
+        (None, Some(_), None, None) => Err(inputs.refuse("`password` needs `user`")),
+        _ => Err(inputs.refuse("give one of `user` with `password`, `token` and `credentials`")),
+    }
+}
+
+fn refused(inputs: Inputs<'_>, error: &async_nats::ConnectError) -> ActionError {
+    match error.kind() {
+        ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
+            inputs.refuse(format!("{SUBJECT} refuses the login"))
+        }
+        ConnectErrorKind::TimedOut => {
+            let limit = text::units::format_duration(CONNECT_TIME);
+            not_sent(ActionError::new(ErrorKind::Timeout, format!("{SUBJECT} did not answer within {limit}")))
+        }
+        // A certificate is refused while the connection is opened.
+        _ => not_sent(network(&format!("the connection to {SUBJECT} failed: {error}"))),
+    }
+}
+
+fn not_sent(mut error: ActionError) -> ActionError {
+    error.not_sent = true;
+    error
+}
+
+pub(super) fn network(message: &str) -> ActionError {
+    ActionError::new(ErrorKind::Network, message)
+}
+
+/// The connections that steps use, by the values of their connection.
+#[derive(Default)]
+pub(super) struct Clients(Mutex<HashMap<[u8; 32], (Link, Instant)>>);
+
+impl Clients {
+    /// Returns the connection that an earlier step has opened, or a new one.
+    pub(super) async fn link(
+        &self,
+        http: &Http,
+        connection: &ResolvedConnection,
+        log: &dyn LogSink,
+    ) -> Result<Link, ActionError> {
+        let values = Inputs(connection).digest();
+        if let Some(link) = self.kept(&values) {
+            return Ok(link);
+        }
+        let link = Link::open(http, connection, log).await?;
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < MAX_KEPT {
+            kept.insert(values, (link.clone(), Instant::now()));
+        }
+        Ok(link)
+    }
+
+    fn kept(&self, values: &[u8; 32]) -> Option<Link> {
+        let now = Instant::now();
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|_, (link, used)| link.is_usable() && now.saturating_duration_since(*used) < MAX_IDLE);
+        let (link, used) = kept.get_mut(values)?;
+        *used = now;
+        Some(link.clone())
+    }
+}

@@ -1,0 +1,133 @@
+//! The actions.
+
+use async_nats::header::{HeaderMap, HeaderName, HeaderValue, NATS_MESSAGE_ID};
+use async_nats::jetstream::context::{PublishError, PublishErrorKind};
+use async_nats::jetstream::message::PublishMessage;
+use bytes::Bytes;
+use connector::Call;
+use model::{ActionError, ErrorKind};
+use std::str::FromStr as _;
+use value::{Map, Value};
+
+use super::client::{Link, network};
+use super::{Kind, Nats, SUBJECT};
+use crate::connection::connection_error;
+
+/// The largest message.
+const MAX_BODY: usize = 64 << 20;
+
+/// Carries out a call.
+pub(super) async fn run(nats: &Nats, call: &Call<'_>) -> Result<Value, ActionError> {
+    let missing = || connection_error(format!("`{}` needs a connection", nats.spec.name));
+    let connection = call.connection_for(&nats.spec)?.ok_or_else(missing)?;
+    let work = async {
+        let link = nats.shared.link(call.http, connection, call.log).await?;
+        match nats.kind {
+            Kind::Publish => publish(&link, call).await,
+            Kind::ServerInfo => {
+                let info = link.client.server_info();
+                Ok(Value::from(Map::from_iter([
+                    ("name", Value::from(info.server_name)),
+                    ("version", Value::from(info.version)),
+                    ("jetStream", Value::from(info.jetstream)),
+                ])))
+            }
+        }
+    };
+    match call.time_left {
+        None => work.await,
+        Some(limit) => tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
+            let limit = text::units::format_duration(limit);
+            let error =
+                ActionError::new(ErrorKind::Timeout, format!("{SUBJECT} did not answer within {limit}"));
+            Err(if nats.kind == Kind::Publish { error.with_outcome_unknown() } else { error })
+        }),
+    }
+}
+
+async fn publish(link: &Link, call: &Call<'_>) -> Result<Value, ActionError> {
+    let text = |name: &str| call.inputs.get(name).and_then(|value| value.as_str().map(str::to_owned));
+    let subject = text("subject").unwrap_or_default();
+    let body = body(call).await?;
+    let headers = headers(call.inputs.get("headers").and_then(Value::as_map), call.idempotency_key)?;
+    // The process may have been frozen, and another one may have the execution now.
+    call.http.dialer().pass_gate().await;
+    let sent = send(link, &subject, body, headers).await?;
+    Ok(Value::from(Map::from_iter([
+        ("stream", Value::from(sent.stream)),
+        ("sequence", Value::from(sent.sequence)),
+        ("repeated", Value::from(sent.duplicate)),
+    ])))
+}
+
+/// Publishes a message and waits until a stream has it.
+pub(super) async fn send(
+    link: &Link,
+    subject: &str,
+    body: Bytes,
+    headers: HeaderMap,
+) -> Result<async_nats::jetstream::publish::PublishAck, ActionError> {
+    let message = PublishMessage::build().payload(body).headers(headers);
+    let sent = link.jetstream().send_publish(subject.to_owned(), message).await;
+    let acked = match sent {
+        Ok(sent) => sent.await,
+        Err(error) => Err(error),
+    };
+    acked.map_err(|error| failure(subject, &error))
+}
+
+/// The bytes of the input `body`.
+async fn body(call: &Call<'_>) -> Result<Bytes, ActionError> {
+    match call.inputs.get("body") {
+        None | Some(Value::Null) => Ok(Bytes::new()),
+        Some(Value::String(text)) => Ok(Bytes::copy_from_slice(text.as_bytes())),
+        Some(Value::File(file)) => {
+            let (data, memory) = (file.data.clone(), call.memory.clone());
+            let load = move || data.load(MAX_BODY, &memory).map_err(|error| error.to_string());
+            let loaded = match file.data.is_external() {
+                false => load(),
+                true => {
+                    tokio::task::spawn_blocking(load).await.unwrap_or_else(|error| Err(error.to_string()))
+                }
+            };
+            loaded.map_err(|error| ActionError::new(ErrorKind::Input, format!("`body`: {error}")))
+        }
+        Some(other) => Ok(other.to_json().into()),
+    }
+}
+
+pub(super) fn headers(given: Option<&Map>, key: &str) -> Result<HeaderMap, ActionError> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in given.into_iter().flat_map(Map::iter) {
+        let wrong = |words: &str| ActionError::new(ErrorKind::Input, format!("`headers.{name}` {words}"));
+        let header = HeaderName::from_str(name).map_err(|_| wrong("is no name of a header"))?;
+        if header == NATS_MESSAGE_ID {
+            return Err(wrong("is set by the step: its key is what the server drops repetitions by"));
+        }
+        let value = HeaderValue::from_str(&value.to_text()).map_err(|_| wrong("has a line break"))?;
+        headers.insert(header, value);
+    }
+    if !key.is_empty() {
+        headers.insert(NATS_MESSAGE_ID, key);
+    }
+    Ok(headers)
+}
+
+fn failure(subject: &str, error: &PublishError) -> ActionError {
+    match error.kind() {
+        PublishErrorKind::StreamNotFound => ActionError::new(
+            ErrorKind::Response,
+            format!("no stream of {SUBJECT} takes the subject `{subject}`; create one that does"),
+        )
+        .with_code("no_stream"),
+        PublishErrorKind::TimedOut => {
+            ActionError::new(ErrorKind::Timeout, format!("{SUBJECT} did not confirm the message in time"))
+                .with_outcome_unknown()
+        }
+        PublishErrorKind::BrokenPipe => network("the connection was lost").with_outcome_unknown(),
+        PublishErrorKind::MaxPayloadExceeded => {
+            ActionError::new(ErrorKind::Limit, format!("the message is too large for {SUBJECT}: {error}"))
+        }
+        _ => ActionError::new(ErrorKind::Response, format!("{SUBJECT} refuses the message: {error}")),
+    }
+}

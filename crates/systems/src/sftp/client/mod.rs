@@ -1,0 +1,90 @@
+//! The actions, by the protocol.
+//!
+//! * `host_key`: the key of the server that a connection names
+//! * `session`: a login, and the requests of the protocol
+//! * `failure`: errors of both
+//! * `transfer`: the bytes of files
+//! * `folder`: lists of files
+//! * `change`: `move`, `delete` and `makeFolder`
+//! * `arrived`: files that have stopped growing, for events
+
+mod arrived;
+mod change;
+mod failure;
+mod folder;
+mod host_key;
+mod session;
+mod transfer;
+
+use std::time::Duration;
+
+use connector::{Call, ResolvedConnection};
+use model::{ActionError, ErrorKind};
+use value::{Map, Value};
+
+pub(in crate::sftp) use arrived::Arrivals;
+use session::Session;
+
+use super::{Kind, Sftp, input_error, settle};
+
+/// The time of a step without a timeout.
+const USUAL_LIMIT: Duration = Duration::from_secs(15 * 60);
+
+impl Sftp {
+    pub(super) async fn run(&self, call: &Call<'_>) -> Result<Value, ActionError> {
+        let missing = || {
+            let message = format!("`{}` needs a connection", self.spec.name);
+            ActionError::new(ErrorKind::Connection, message)
+        };
+        let connection = call.connection_for(&self.spec)?.ok_or_else(missing)?;
+        let limit = call.time_left.unwrap_or(USUAL_LIMIT);
+        match tokio::time::timeout(limit, self.work(call, connection)).await {
+            Ok(result) => result,
+            Err(_) => {
+                let limit = text::units::format_duration(limit);
+                let message = format!("{} did not finish within {limit}", self.subject);
+                let error = ActionError::new(ErrorKind::Timeout, message);
+                Err(if writes(self.kind) { error.with_outcome_unknown() } else { error })
+            }
+        }
+    }
+
+    async fn work(&self, call: &Call<'_>, connection: &ResolvedConnection) -> Result<Value, ActionError> {
+        let session = Session::open(call, connection, &self.subject).await?;
+        let result = match self.kind {
+            Kind::List => folder::list(&session, call.inputs).await,
+            Kind::ListArrived => self.arrivals.list(&session, call, connection).await,
+            Kind::Stat => folder::stat(&session, call.inputs).await,
+            Kind::Get => transfer::get(&session, call).await,
+            Kind::Put => transfer::put(&session, call).await,
+            Kind::Move => change::rename(&session, call).await,
+            Kind::Delete => change::delete(&session, call).await,
+            Kind::MakeFolder => change::make_folder(&session, call).await,
+        };
+        session.close().await;
+        result
+    }
+}
+
+/// True if an action changes something.
+fn writes(kind: Kind) -> bool {
+    matches!(kind, Kind::Put | Kind::Move | Kind::Delete | Kind::MakeFolder)
+}
+
+/// The text of an input; empty if it is not set.
+fn text_of<'a>(inputs: &'a Map, name: &str) -> &'a str {
+    inputs.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn flag_of(inputs: &Map, name: &str) -> bool {
+    inputs.get(name).and_then(Value::as_bool).unwrap_or(false)
+}
+
+/// The path in an input. The protocol ends a path at its end, and a server at a NUL.
+fn path_of<'a>(inputs: &'a Map, name: &str) -> Result<&'a str, ActionError> {
+    match text_of(inputs, name) {
+        "" => Err(input_error(format!("`{name}` is empty; `.` is the folder of the account"))),
+        path if path.contains('\0') => Err(input_error(format!("`{name}` has a NUL character"))),
+        path => Ok(path),
+    }
+}

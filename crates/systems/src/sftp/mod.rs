@@ -1,0 +1,121 @@
+//! Files on a server that takes logins by SSH.
+//!
+//! * `spec`: the inputs and results of the actions
+//! * `client`: what they do, in a program that was built with the feature `sftp`
+
+#[cfg(feature = "sftp")]
+mod client;
+mod spec;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use connector::{Action, Call, InputProblem, Registry, StaticInputs};
+use model::{ActionError, ActionSpec, ErrorKind};
+use text::diagnostic::Report;
+use value::Value;
+
+#[cfg(feature = "sftp")]
+use client::Arrivals;
+
+/// The longest time for which a file must stay the same.
+const MAX_SETTLE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Adds the connector.
+pub(crate) fn register(registry: Registry) -> Result<Registry, Box<Report>> {
+    #[cfg(feature = "sftp")]
+    let arrivals = Arc::new(Arrivals::default());
+    let build = |kind: Kind, specify: fn(ActionSpec) -> ActionSpec| {
+        #[cfg(feature = "sftp")]
+        let arrivals = arrivals.clone();
+        move |spec: ActionSpec, subject: &str| {
+            let action = Sftp {
+                kind,
+                spec: specify(spec),
+                subject: subject.to_owned(),
+                #[cfg(feature = "sftp")]
+                arrivals: arrivals.clone(),
+            };
+            Arc::new(action) as Arc<dyn Action>
+        }
+    };
+    let registry = registry.with_system(
+        "connectors/sftp.yaml",
+        include_str!("../../manifests/sftp.yaml"),
+        &[
+            ("list", &build(Kind::List, spec::list)),
+            ("listArrived", &build(Kind::ListArrived, spec::list_arrived)),
+            ("stat", &build(Kind::Stat, spec::stat)),
+            ("get", &build(Kind::Get, spec::get)),
+            ("put", &build(Kind::Put, spec::put)),
+            ("move", &build(Kind::Move, spec::rename)),
+            ("delete", &build(Kind::Delete, spec::delete)),
+            ("makeFolder", &build(Kind::MakeFolder, spec::make_folder)),
+        ],
+    )?;
+    let is_built = cfg!(feature = "sftp");
+    let without =
+        |registry: Registry, name| if is_built { registry } else { registry.without_feature(name, "sftp") };
+    Ok(["sftp.key", "sftp.password"].into_iter().fold(registry, without))
+}
+
+/// The actions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    List,
+    ListArrived,
+    Stat,
+    Get,
+    Put,
+    Move,
+    Delete,
+    MakeFolder,
+}
+
+/// An action.
+struct Sftp {
+    #[cfg_attr(not(feature = "sftp"), expect(dead_code, reason = "the client reads it"))]
+    kind: Kind,
+    spec: ActionSpec,
+    subject: String,
+    #[cfg(feature = "sftp")]
+    arrivals: Arc<Arrivals>,
+}
+
+#[async_trait]
+impl Action for Sftp {
+    fn spec(&self) -> &ActionSpec {
+        &self.spec
+    }
+
+    fn check_static(&self, inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
+        let Some((text, true)) = inputs.text_prefix("settle") else { return Vec::new() };
+        let problem = settle(text).err();
+        let help = "write how long with its unit, such as `30s`";
+        let problem = problem.map(|error| InputProblem::new("settle", error.into_message(), help));
+        Vec::from_iter(problem)
+    }
+
+    async fn call(&self, call: Call<'_>) -> Result<Value, ActionError> {
+        Box::pin(call.recorded(&self.spec, &self.subject, self.run(&call))).await
+    }
+}
+
+impl Sftp {
+    #[cfg(not(feature = "sftp"))]
+    async fn run(&self, _: &Call<'_>) -> Result<Value, ActionError> {
+        Err(ActionError::new(ErrorKind::Connection, "this program was built without `sftp`"))
+    }
+}
+
+/// Reads the time for which a file must stay the same.
+fn settle(text: &str) -> Result<Duration, ActionError> {
+    let time = text::units::parse_fixed_period(text);
+    let time = time.map_err(|error| input_error(format!("`settle`: {error}")))?;
+    if time > MAX_SETTLE { Err(input_error("`settle` is at most 1d")) } else { Ok(time) }
+}
+
+fn input_error(message: impl Into<String>) -> ActionError {
+    ActionError::new(ErrorKind::Input, message)
+}

