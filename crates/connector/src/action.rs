@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use model::described::DescribedStatement;
 use model::{ActionError, ActionSpec, Effect, ErrorKind, ResultType};
 use value::{FileStorage, Map, MemoryFiles, Reserved, Value};
 
 use crate::connection::{BaseUrl, ResolvedConnection};
+use crate::file_sink::FileSink;
 use crate::http::{
-    HostPolicy, Http, LogDetail, MadeCall, Request, RequestContext, Response, Transport, transport_failure,
+    BodySink, HostPolicy, Http, LogDetail, MadeCall, Request, RequestContext, Response, Transport,
+    transport_failure,
 };
 use crate::log::LogSink;
 use crate::static_inputs::{InputProblem, StaticInputs};
@@ -61,6 +64,32 @@ pub trait Action: Send + Sync {
     fn check_static(&self, inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
         let _ = inputs;
         Vec::new()
+    }
+
+    /// Listens until the connection breaks. Calls `wake` once when it begins to listen, and whenever something arrives. Nothing that
+    /// arrives before or after is kept, so this is no source of events: it tells when to poll.
+    ///
+    /// Returns the reason for which it does not listen any more.
+    async fn listen(&self, call: Call<'_>, wake: &(dyn Fn() + Send + Sync)) -> ActionError {
+        let _ = (call, wake);
+        ActionError::new(ErrorKind::Input, format!("`{}` cannot listen", self.spec().name))
+    }
+
+    /// Returns the statements of a call that are written out, for the database to describe.
+    fn statements(&self, inputs: &StaticInputs<'_>) -> Vec<String> {
+        let _ = inputs;
+        Vec::new()
+    }
+
+    /// Returns the type of the result of a call whose statement is described; `None` if it is not. `described` finds a statement by its
+    /// text.
+    fn described_results<'d>(
+        &self,
+        inputs: &StaticInputs<'_>,
+        described: &dyn Fn(&str) -> Option<&'d DescribedStatement>,
+    ) -> Option<ResultType> {
+        let _ = (inputs, described);
+        None
     }
 
     /// Returns the response in the example of the action; `None` if the example has none.
@@ -117,6 +146,7 @@ impl AnswerMemory for UncountedAnswers {
 }
 
 /// The arguments of one call; the call consumes them.
+#[derive(Clone)]
 pub struct Call<'a> {
     /// The inputs, evaluated and checked by [`crate::check_inputs`].
     pub inputs: &'a Map,
@@ -160,6 +190,19 @@ impl FileAccess<'_> {
     }
 }
 
+/// The other side of [`Call::exchange`], and the way of the answer.
+#[derive(Clone, Copy)]
+pub struct Exchanged<'a> {
+    /// The called system as messages name it: `the object store`.
+    pub subject: &'a str,
+    /// The connection whose credentials the request gets.
+    pub connection: Option<&'a ResolvedConnection>,
+    /// Takes the body of a good answer; `None` to have it in memory.
+    pub body: Option<&'a dyn BodySink>,
+    /// False if neither a recording nor a log must have the exchange, whose answer is a credential.
+    pub is_recorded: bool,
+}
+
 /// Variations in how an action sends a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendMode {
@@ -193,6 +236,14 @@ impl<'a> Call<'a> {
             )),
             other => Ok(other),
         }
+    }
+
+    /// Begins a file of the result, which takes its bytes as they arrive. `content` is named if the file becomes larger than the setting
+    /// `limits.fileSize`: `the rows`.
+    #[must_use]
+    pub fn file_sink(&self, content: &'static str) -> FileSink {
+        let storage = self.files.storage.clone();
+        FileSink::new(storage, self.http.file_memory().clone(), self.http.options().max_file, content)
     }
 
     /// Runs the part of a call that leaves the process without HTTP: over the network, recorded to a cassette or replayed from it, or
@@ -248,6 +299,28 @@ impl<'a> Call<'a> {
             log: self.log,
             trace: self.trace,
             answers: self.answers,
+            body: None,
+            is_recorded: true,
+        };
+        self.http.send(request, &context).await
+    }
+
+    /// Sends a request of an action in another crate. An answer of any status is `Ok`.
+    ///
+    /// # Errors
+    /// Returns the reason why there is no answer.
+    pub async fn exchange(&self, request: &Request, to: &Exchanged<'_>) -> Result<Response, ActionError> {
+        let context = RequestContext {
+            subject: to.subject,
+            connection: to.connection,
+            idempotency_key: self.idempotency_key,
+            log_detail: if self.debug && to.is_recorded { LogDetail::Masked } else { LogDetail::None },
+            host_policy: HostPolicy::Full,
+            log: self.log,
+            trace: self.trace,
+            answers: self.answers,
+            body: to.body,
+            is_recorded: to.is_recorded,
         };
         self.http.send(request, &context).await
     }

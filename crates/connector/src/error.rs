@@ -21,4 +21,7 @@ pub enum Error {
     /// A login at an identity provider is not valid.
     #[error("{0}")]
     Login(String),
+    /// A secret provider cannot be reached, refuses, or answers with something unexpected.
+    #[error("{0}")]
+    SecretProvider(String),
 }

@@ -10,6 +10,7 @@ use value::instant::Instant;
 use value::{Map, Value};
 
 use crate::http::value_at_path;
+use crate::source::StreamedEvent;
 
 /// An event of another application.
 #[derive(Clone, Debug, Serialize)]
@@ -43,6 +44,8 @@ pub enum EventSource {
     Poll(PolledEvent),
     /// The other application sends webhooks.
     Hook(SubscribedEvent),
+    /// A broker keeps its messages until they are settled.
+    Stream(StreamedEvent),
     /// The engine itself has the event.
     Engine,
 }
@@ -54,6 +57,7 @@ impl EventSource {
         match self {
             Self::Poll(_) => EventDelivery::Polled,
             Self::Hook(_) => EventDelivery::Subscribed,
+            Self::Stream(_) => EventDelivery::Streamed,
             Self::Engine => EventDelivery::Engine,
         }
     }
@@ -67,6 +71,8 @@ pub enum EventDelivery {
     Subscribed,
     /// The daemon polls.
     Polled,
+    /// The daemon takes messages from a broker.
+    Streamed,
     /// The daemon itself has it.
     Engine,
 }
@@ -98,6 +104,10 @@ pub struct PolledEvent {
     /// The inputs of a list that begins at an instant, oldest first; `None` for one with the newest entry first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Since>,
+    /// The input that, if an author sets it, makes the daemon listen by [`Action::listen`](crate::Action::listen) and poll at once when
+    /// something arrives; `None` for an application that is polled only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wake: Option<String>,
     /// The default polling interval.
     #[serde(serialize_with = "seconds")]
     pub every: Duration,
@@ -259,6 +269,7 @@ mod tests {
             record: None,
             since: None,
             created: Some(("version.number".to_owned(), Value::from(1))),
+            wake: None,
             every: Duration::from_secs(300),
             overlap: Duration::from_secs(60),
         }

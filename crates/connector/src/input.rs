@@ -21,13 +21,29 @@ const MAX_EXACT_FLOAT: f64 = 9_007_199_254_740_992.0;
 /// # Errors
 /// Returns [`ErrorKind::Input`] with all problems at once: missing and unknown inputs, and wrong types.
 pub fn check_inputs(spec: &ActionSpec, inputs: &Map, memory: &dyn LoadMemory) -> Result<Map, ActionError> {
+    checked(&spec.inputs, inputs, memory, &format!("`{}` cannot be called", spec.name))
+}
+
+/// Checks the evaluated inputs of the event `name`, as [`check_inputs`] does those of an action. They are no files.
+///
+/// # Errors
+/// As [`check_inputs`].
+pub fn check_event_inputs(name: &str, specs: &[InputSpec], inputs: &Map) -> Result<Map, ActionError> {
+    checked(specs, inputs, &Reserved::nothing(), &format!("`{name}` cannot start anything"))
+}
+
+fn checked(
+    specs: &[InputSpec],
+    inputs: &Map,
+    memory: &dyn LoadMemory,
+    failing: &str,
+) -> Result<Map, ActionError> {
     let mut problems = Problems::new(memory);
-    let checked = fields(&spec.inputs, inputs, "", &mut problems);
+    let checked = fields(specs, inputs, "", &mut problems);
     if problems.found.is_empty() {
         return Ok(checked);
     }
-    let message = format!("`{}` cannot be called: {}", spec.name, problems.found.join("; "));
-    Err(ActionError::new(ErrorKind::Input, message))
+    Err(ActionError::new(ErrorKind::Input, format!("{failing}: {}", problems.found.join("; "))))
 }
 
 /// The bytes of external files that [`check_inputs`] loads, since their inputs take texts.

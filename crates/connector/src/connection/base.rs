@@ -79,7 +79,7 @@ impl BaseUrl {
     ///
     /// # Errors
     /// Returns an error if a segment is `.` or `..` in any encoding.
-    pub(crate) fn join_encoded(&self, path: &str) -> Result<Url, BaseUrlError> {
+    pub fn join_encoded(&self, path: &str) -> Result<Url, BaseUrlError> {
         let whole = format!("{}{path}", self.prefix());
         let mut url = self.0.clone();
         url.set_path(&whole);

@@ -1,6 +1,7 @@
 //! Connection types that connectors declare, and connections resolved for use.
 
 mod base;
+mod given;
 mod sigv4;
 mod url_credentials;
 mod vocabulary;
@@ -8,11 +9,13 @@ mod vocabulary;
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use ::http::{HeaderName, HeaderValue};
+use ::http::{HeaderName, HeaderValue, Method};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use indexmap::IndexMap;
+use jiff::Timestamp;
 use model::{ActionError, ErrorKind, InputSpec};
 use serde::Serialize;
 use url::Url;
@@ -23,6 +26,8 @@ use crate::input;
 use crate::oauth::{Flow, Gateway, OAuthClient, OAuthConfig, TokenSource};
 
 pub use base::{BaseUrl, BaseUrlError};
+use given::{first, given};
+pub use sigv4::SigningKeys;
 pub(crate) use sigv4::{SigV4Rule, Signer};
 use url_credentials::UrlCredentials;
 pub(crate) use vocabulary::Vocabulary;
@@ -193,6 +198,21 @@ impl ResolvedConnection {
             self.base = base;
         }
         self
+    }
+
+    /// Binds the connection to an address, for which each of its requests is signed with these keys.
+    #[must_use]
+    pub fn signed(mut self, base: BaseUrl, keys: SigningKeys) -> Self {
+        self.base = base;
+        self.signer = Some(Arc::new(keys.into()));
+        self
+    }
+
+    /// Returns an address below that of the connection with a signature in its query, with which anybody may send one request of
+    /// this method until `expires` has passed. `None` if the connection signs nothing there.
+    #[must_use]
+    pub fn presigned(&self, method: &Method, url: &Url, expires: Duration, now: Timestamp) -> Option<Url> {
+        Some(self.signer(url)?.presign(method, url, expires, now))
     }
 
     /// Returns the signer of requests to an address; `None` if it is not below the connection's address.
@@ -443,18 +463,6 @@ impl ConnectionType {
 
 /// The headers of each request, and the credentials in its address.
 type Credentials = (Vec<(HeaderName, HeaderValue)>, UrlCredentials);
-
-/// Returns the first of these inputs that is set.
-fn first<'i>(inputs: &'i Map, names: &[String]) -> Result<&'i str, String> {
-    given(inputs, names).ok_or_else(|| match names {
-        [one] => format!("`{one}` is empty"),
-        several => format!("one of `{}` must be given", several.join("`, `")),
-    })
-}
-
-fn given<'i>(inputs: &'i Map, names: &[String]) -> Option<&'i str> {
-    names.iter().filter_map(|name| inputs.get(name)?.as_str()).find(|text| !text.is_empty())
-}
 
 /// Returns the names and values of fields, without those that are optional and not set.
 fn fields_of(fields: &[CredentialField], inputs: &Map) -> Result<Vec<(String, String)>, String> {

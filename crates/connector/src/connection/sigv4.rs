@@ -1,6 +1,7 @@
 //! Signatures of requests as the services of AWS, and object stores with the same protocol, check them (Signature Version 4).
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use ::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method};
@@ -10,7 +11,7 @@ use ring::{digest, hmac};
 use url::Url;
 use value::{Data, Map, Secret};
 
-use crate::http::{Body, decode, encode};
+use crate::http::request::{Body, decode, encode};
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const DATE: HeaderName = HeaderName::from_static("x-amz-date");
@@ -30,22 +31,47 @@ pub(crate) struct SigV4Rule {
     pub(crate) session_token: Option<String>,
 }
 
+/// The keys with which the requests of a connection are signed. Its `Debug` hides them.
+#[derive(Clone, Debug)]
+pub struct SigningKeys {
+    /// The name of the service in signatures, such as `s3`.
+    pub service: &'static str,
+    /// The region.
+    pub region: String,
+    /// The name of the key.
+    pub access_key: String,
+    /// The key.
+    pub secret_key: Secret,
+    /// The token beside keys that expire.
+    pub session_token: Option<Secret>,
+}
+
+impl From<SigningKeys> for Signer {
+    fn from(keys: SigningKeys) -> Self {
+        let SigningKeys { service, region, access_key, secret_key, session_token } = keys;
+        Self { service: service.to_owned(), region, access_key, secret_key, session_token }
+    }
+}
+
 /// Signs the requests of a connection. Its `Debug` hides the keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Signer {
-    service: String,
-    region: String,
-    access_key: String,
-    secret_key: Secret,
-    session_token: Option<Secret>,
+    pub(crate) service: String,
+    pub(crate) region: String,
+    pub(crate) access_key: String,
+    pub(crate) secret_key: Secret,
+    pub(crate) session_token: Option<Secret>,
 }
 
 impl SigV4Rule {
     /// Builds the signer from checked inputs.
     pub(crate) fn signer(&self, inputs: &Map) -> Result<Signer, String> {
-        let required = |name: &String| super::first(inputs, std::slice::from_ref(name)).map(str::to_owned);
-        let token =
-            self.session_token.as_ref().and_then(|name| super::given(inputs, std::slice::from_ref(name)));
+        let required =
+            |name: &String| super::given::first(inputs, std::slice::from_ref(name)).map(str::to_owned);
+        let token = self
+            .session_token
+            .as_ref()
+            .and_then(|name| super::given::given(inputs, std::slice::from_ref(name)));
         Ok(Signer {
             service: self.service.clone(),
             region: required(&self.region)?,
@@ -66,7 +92,7 @@ impl Signer {
         body: &Body<Data>,
         now: Timestamp,
     ) -> Result<(), String> {
-        let now = Offset::UTC.to_datetime(now).strftime("%Y%m%dT%H%M%SZ").to_string();
+        let now = basic_time(now);
         let day = now.get(..8).unwrap_or_default();
         let payload = match body {
             Body::Empty => hex(digest::digest(&digest::SHA256, b"").as_ref()),
@@ -82,15 +108,50 @@ impl Signer {
         }
         let (names, lines) = signed_headers(url, headers);
         let (path, query) = (self.path(url), sorted_query(url));
+        let scope = self.scope(day);
         let request = format!("{method}\n{path}\n{query}\n{lines}\n{names}\n{payload}");
-        let scope = format!("{day}/{}/{}/aws4_request", self.region, self.service);
-        let hash = hex(digest::digest(&digest::SHA256, request.as_bytes()).as_ref());
-        let signature = self.mac(day, &format!("{ALGORITHM}\n{now}\n{scope}\n{hash}"));
+        let signature = self.signature(&now, &scope, &request);
         let value = format!(
             "{ALGORITHM} Credential={}/{scope}, SignedHeaders={names}, Signature={signature}",
             self.access_key
         );
         insert(headers, AUTHORIZATION, &value, true)
+    }
+
+    /// Returns the address with a signature in its query, which covers the method, the host and the query, and no body.
+    pub(crate) fn presign(&self, method: &Method, url: &Url, expires: Duration, now: Timestamp) -> Url {
+        let now = basic_time(now);
+        let scope = self.scope(now.get(..8).unwrap_or_default());
+        let mut url = url.clone();
+        let credential = format!("{}/{scope}", self.access_key);
+        let lifetime = expires.as_secs().to_string();
+        let token = self.session_token.as_ref().map(|token| ("X-Amz-Security-Token", token.expose()));
+        let added = [
+            ("X-Amz-Algorithm", ALGORITHM),
+            ("X-Amz-Credential", &credential),
+            ("X-Amz-Date", &now),
+            ("X-Amz-Expires", &lifetime),
+            ("X-Amz-SignedHeaders", "host"),
+        ];
+        let added = added.into_iter().chain(token).map(|(name, value)| format!("{name}={}", encode(value)));
+        let own = url.query().into_iter().filter(|query| !query.is_empty()).map(str::to_owned);
+        let query = own.chain(added).collect::<Vec<_>>().join("&");
+        url.set_query(Some(&query));
+        let (names, lines) = signed_headers(&url, &HeaderMap::new());
+        let (path, sorted) = (self.path(&url), sorted_query(&url));
+        let request = format!("{method}\n{path}\n{sorted}\n{lines}\n{names}\nUNSIGNED-PAYLOAD");
+        let signature = self.signature(&now, &scope, &request);
+        url.set_query(Some(&format!("{query}&X-Amz-Signature={signature}")));
+        url
+    }
+
+    fn scope(&self, day: &str) -> String {
+        format!("{day}/{}/{}/aws4_request", self.region, self.service)
+    }
+
+    fn signature(&self, now: &str, scope: &str, request: &str) -> String {
+        let hash = hex(digest::digest(&digest::SHA256, request.as_bytes()).as_ref());
+        self.mac(now.get(..8).unwrap_or_default(), &format!("{ALGORITHM}\n{now}\n{scope}\n{hash}"))
     }
 
     /// The path as it is signed: with each segment encoded again, except for object stores.
@@ -108,6 +169,11 @@ impl Signer {
         let key = parts.iter().fold(first, |key, part| mac(&key, part.as_bytes()));
         hex(&mac(&key, text.as_bytes()))
     }
+}
+
+/// The instant as signatures have it: `20150830T123600Z`.
+fn basic_time(at: Timestamp) -> String {
+    Offset::UTC.to_datetime(at).strftime("%Y%m%dT%H%M%SZ").to_string()
 }
 
 /// Returns the names of the signed headers, and a line for each: the host, the type of the body, and all of `x-amz-…`.

@@ -2,6 +2,7 @@
 
 pub mod guard;
 
+mod body_sink;
 mod cassette;
 mod content_encoding;
 mod debug;
@@ -10,7 +11,7 @@ mod gated_body;
 mod host_health;
 mod host_limits;
 mod multipart;
-mod request;
+pub(crate) mod request;
 mod resolve;
 mod response;
 mod send;
@@ -34,10 +35,13 @@ use value::redact::Redactor;
 use crate::action::AnswerMemory;
 use crate::connection::ResolvedConnection;
 use crate::error::Error;
+use crate::file_sink::FileMemory;
 use crate::log::LogSink;
 use crate::trace::Trace;
 use guard::Guard;
 
+pub use ::http::Method;
+pub use body_sink::BodySink;
 pub use cassette::{
     Cassette, Exchange, HeaderValues, RecordedBody, RecordedCall, RecordedPart, RecordedRequest,
     RecordedResponse, Recording, UnmatchedRequest,
@@ -45,7 +49,7 @@ pub use cassette::{
 pub use guard::AllowList;
 pub use host_health::{FAILURES_TO_OPEN, HostHealth, INITIAL_OPEN_TIME, MAX_OPEN_TIME, RateLimit};
 pub use multipart::Part;
-pub use request::{Body, Content, Request};
+pub use request::{Body, Content, Request, encode};
 pub use resolve::{Lookup, SystemLookup};
 pub use response::Response;
 pub use streaming_body::StreamingBody;
@@ -54,13 +58,15 @@ pub(crate) use cassette::MadeCall;
 pub use failure::may_have_acted;
 pub(crate) use failure::{ErrorShape, RefusalMark, value_at_path};
 pub(crate) use host_health::CallOutcome;
-pub(crate) use request::{RateHeaders, RateUnit, RequestRules, decode, encode, header};
+pub(crate) use request::{RateHeaders, RateUnit, RequestRules, decode, header};
 pub(crate) use response::BodyFormat;
 
 /// The largest number of redirects followed for a GET or HEAD (threat model 4.4).
 pub const MAX_REDIRECTS: usize = 5;
 /// The largest size of response headers in bytes (threat model 4.4).
 pub const MAX_RESPONSE_HEADERS: usize = 64 * 1024;
+/// The largest file that a call writes, in bytes, if the settings say nothing else.
+pub const MAX_FILE: u64 = 512 << 20;
 /// The bodies with files that are encoded at a time.
 const ENCODERS: usize = 2;
 /// The longest timeout that an input may set.
@@ -100,6 +106,8 @@ pub struct HttpOptions {
     pub idle_timeout: Duration,
     /// The largest response body in bytes, after decompression.
     pub max_response: usize,
+    /// The largest file that a call writes, in bytes: the setting `limits.fileSize`.
+    pub max_file: u64,
     /// The largest number of concurrent requests to one host; further requests wait.
     pub per_host: usize,
     /// True if Debug Request of a raw GraphQL request may log credentials, as its specification defines it.
@@ -150,6 +158,7 @@ impl Default for HttpOptions {
             timeout: Duration::from_secs(60),
             idle_timeout: Duration::from_secs(15),
             max_response: 10 << 20,
+            max_file: MAX_FILE,
             per_host: 16,
             allow_credential_debug: false,
             redactor: Redactor::default(),
@@ -205,6 +214,7 @@ pub struct Http {
     pub(crate) hosts: host_health::HostTable,
     /// Turns to read files for the body of a request.
     encoders: Semaphore,
+    file_memory: FileMemory,
     options: HttpOptions,
 }
 
@@ -219,7 +229,8 @@ impl Http {
         let client = options.transport.is_open().then(|| Self::client(&options, &guard)).transpose()?;
         let host_limits = host_limits::HostLimits::new(options.per_host);
         let hosts = host_health::HostTable::default();
-        Ok(Self { client, guard, host_limits, hosts, encoders: Semaphore::new(ENCODERS), options })
+        let (encoders, file_memory) = (Semaphore::new(ENCODERS), FileMemory::default());
+        Ok(Self { client, guard, host_limits, hosts, encoders, file_memory, options })
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the guarded client that everybody else is to use")]
@@ -244,6 +255,12 @@ impl Http {
     #[must_use]
     pub fn options(&self) -> &HttpOptions {
         &self.options
+    }
+
+    /// Returns the memory that all files of calls share while they are written and read.
+    #[must_use]
+    pub fn file_memory(&self) -> &FileMemory {
+        &self.file_memory
     }
 
     /// Returns the state of each host that was called: its rate limit, its back-off and its circuit breaker.
@@ -293,6 +310,12 @@ impl Http {
         &*self.options.timer
     }
 
+    /// True if the setting `outbound.allow` names the host of an address: the operator knows the network between.
+    #[must_use]
+    pub fn is_named(&self, url: &url::Url) -> bool {
+        self.guard.is_named_host(url)
+    }
+
     /// True if the settings allow an action to log its credentials.
     #[must_use]
     pub fn may_reveal_credentials(&self) -> bool {
@@ -311,6 +334,10 @@ pub(crate) struct RequestContext<'a> {
     pub log: &'a dyn LogSink,
     pub trace: Option<&'a Trace>,
     pub answers: &'a dyn AnswerMemory,
+    /// Takes the body of a good answer; `None` to have it in memory.
+    pub body: Option<&'a dyn BodySink>,
+    /// False if a recording must not have the exchange, whose answer is a credential.
+    pub is_recorded: bool,
 }
 
 /// The checks of a host's state that a request must pass.

@@ -331,7 +331,8 @@ fn query_texts(value: &Value) -> impl Iterator<Item = String> {
 }
 
 /// Percent-encodes a text for one path segment, or one name or value of a query.
-pub(crate) fn encode(text: &str) -> String {
+#[must_use]
+pub fn encode(text: &str) -> String {
     utf8_percent_encode(text, ENCODED).to_string()
 }
 

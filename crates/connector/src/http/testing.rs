@@ -168,6 +168,8 @@ pub(crate) fn context(log: &dyn LogSink) -> RequestContext<'_> {
         log,
         trace: None,
         answers: &UncountedAnswers,
+        body: None,
+        is_recorded: true,
     }
 }
 

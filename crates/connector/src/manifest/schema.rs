@@ -442,6 +442,7 @@ fn event() -> Value {
         ),
         ("since", since, "The inputs of a list that begins at an instant, oldest first."),
         ("cursor", name(), "The input for the next page. Default: that of `paging`."),
+        ("wake", name(), "The input that makes the daemon listen and poll at once; for native actions."),
         ("every", text(), "The polling interval. Default: 5m."),
         ("overlap", text(), "How late a record may appear in the list. Default: 2m."),
     ]);

@@ -25,6 +25,7 @@ use value::Secret;
 use crate::error::Error;
 use crate::http::Http;
 use provider::Metadata;
+pub(crate) use provider::is_encrypted;
 
 pub use identity::Identity;
 

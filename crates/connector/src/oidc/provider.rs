@@ -155,16 +155,21 @@ fn failed(reason: String) -> Error {
 
 /// Refuses an address whose requests others could read or change.
 pub(super) fn check_encrypted(address: &Url) -> Result<(), String> {
+    if is_encrypted(address) {
+        return Ok(());
+    }
+    Err(format!("`{address}` of the identity provider must begin with https://"))
+}
+
+/// Returns true if nobody can read or change requests to the address: they use TLS, or stay on this machine.
+pub(crate) fn is_encrypted(address: &Url) -> bool {
     let is_local = match address.host() {
         Some(url::Host::Domain(name)) => name == "localhost",
         Some(url::Host::Ipv4(address)) => address.is_loopback(),
         Some(url::Host::Ipv6(address)) => address.is_loopback(),
         None => false,
     };
-    if address.scheme() == "https" || (address.scheme() == "http" && is_local) {
-        return Ok(());
-    }
-    Err(format!("`{address}` of the identity provider must begin with https://"))
+    address.scheme() == "https" || (address.scheme() == "http" && is_local)
 }
 
 /// Reads a JSON document.
@@ -211,6 +216,8 @@ fn context() -> RequestContext<'static> {
         log: &NoLog,
         trace: None,
         answers: &UncountedAnswers,
+        body: None,
+        is_recorded: true,
     }
 }
 

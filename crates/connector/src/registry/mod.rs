@@ -46,8 +46,10 @@ fn native_connectors() -> [NativeConnector; 4] {
 }
 
 /// Names of the engine, which a user's connector may not take.
-const RESERVED: [&str; 11] =
-    ["log", "text", "data", "hash", "http", "mail", "files", "state", "events", "cogwork", "sql"];
+const RESERVED: [&str; 14] = [
+    "log", "text", "data", "hash", "http", "mail", "files", "state", "events", "cogwork", "sql", "s3",
+    "sftp", "nats",
+];
 
 /// Returns the names of the built-in connectors.
 pub(crate) fn builtin_names() -> impl Iterator<Item = &'static str> {
@@ -155,6 +157,16 @@ impl Registry {
         let Some(manifest) = manifest else { return Err(Box::new(report)) };
         self.insert(Arc::new(Loaded::new(manifest, None)));
         Ok(self)
+    }
+
+    /// Adds an event to a connector that [`Registry::with_system`] has added. It accepts the connections of this connector.
+    #[must_use]
+    pub fn with_system_event(mut self, connector: &str, event: EventSpec) -> Self {
+        // Nothing shares a connector that was just added.
+        if let Some(loaded) = self.loaded.get_mut(connector).and_then(Arc::get_mut) {
+            loaded.add_event(event);
+        }
+        self
     }
 
     /// Notes that the connection types and actions of this name are not part of this program, which was built without `feature`.

@@ -111,6 +111,13 @@ impl Loaded {
         Self { connector, actions, connection_types, events }
     }
 
+    /// Adds an event, which accepts the connections of the connector.
+    pub(super) fn add_event(&mut self, mut event: EventSpec) {
+        event.connections = self.connection_types.keys().cloned().collect();
+        self.connector.events.push(event.name.clone());
+        self.events.insert(event.name.clone(), Arc::new(event));
+    }
+
     pub(super) fn with_parts(
         mut self,
         actions: Vec<Arc<dyn Action>>,

@@ -73,7 +73,10 @@ pub(crate) enum BlockedAddress {
         "`{host}` may not be called: {address} is {what}; if it is meant, add it to `outbound.allow` in the settings"
     )]
     Private { host: String, address: IpAddr, what: &'static str },
-    #[error("`{host}` may not be called: {address} is an address of this daemon itself")]
+    #[error(
+        "`{host}` may not be called: {address} is an address of this daemon or of the server of its store, which only the setting \
+         `outbound.storeServer` opens"
+    )]
     Own { host: String, address: IpAddr },
 }
 
@@ -243,6 +246,16 @@ impl Guard {
     /// True if the allow list has the host or its address.
     pub(crate) fn is_named(&self, host: &str, address: IpAddr) -> bool {
         self.allow.allows(Some(host), address)
+    }
+
+    /// True if the allow list has the host of an address, as a name or as an address.
+    pub(super) fn is_named_host(&self, url: &Url) -> bool {
+        match url.host() {
+            Some(Host::Domain(name)) => self.allow.allows_name(name),
+            Some(Host::Ipv4(address)) => self.allow.allows(None, address.into()),
+            Some(Host::Ipv6(address)) => self.allow.allows(None, address.into()),
+            None => false,
+        }
     }
 
     /// Checks one address of a name. The port of the connection is not known here, so one of our own ports among the

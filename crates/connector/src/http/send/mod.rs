@@ -12,6 +12,7 @@ use model::{ActionError, ErrorKind};
 use url::Url;
 use value::{Data, Secret, memory_of_parts};
 
+use super::body_sink::stopped;
 use super::content_encoding::{self, BodyError, BodyReader};
 use super::gated_body::GatedBody;
 use super::host_health::CallOutcome;
@@ -127,9 +128,15 @@ impl Http {
         context.log_debug(|| debug::request(request, url, headers, context));
         let response = match (&self.options.transport, &self.client) {
             // A recording replays offline; the guard does not apply.
-            (Transport::Cassette(cassette), None) => cassette.replay(request, url, headers, context)?,
+            (Transport::Cassette(cassette), None) => {
+                let response = cassette.replay(request, url, headers, context)?;
+                if let Some(sink) = context.body.filter(|_| response.status.is_success()) {
+                    sink.push(&response.body).await?;
+                }
+                response
+            }
             (_, None) => return Err(transport_failure::network_disabled(context.subject)),
-            (Transport::Cassette(cassette), Some(client)) => {
+            (Transport::Cassette(cassette), Some(client)) if context.is_recorded => {
                 let response = self.send_over_network(client, request, url, headers, context).await?;
                 cassette.record(request, url, headers, &response, context);
                 response
@@ -239,6 +246,8 @@ impl Http {
         // The response to a HEAD has no body, even if its headers announce one.
         let body = if request.method == Method::HEAD {
             Bytes::new()
+        } else if let Some(sink) = context.body.filter(|_| status.is_success()) {
+            self.stream_body(response, sink, context).await?
         } else {
             self.read_body(response, request, (sent_headers, &mut headers), context).await?
         };
@@ -297,12 +306,7 @@ impl Http {
         loop {
             let idle = self.options.idle_timeout;
             match tokio::time::timeout(idle, response.chunk()).await {
-                Err(_) => {
-                    let idle = text::units::format_duration(idle);
-                    let message =
-                        format!("the answer of {} stopped for {idle} in its middle", context.subject);
-                    return Err(ActionError::new(ErrorKind::Timeout, message));
-                }
+                Err(_) => return Err(stopped(context.subject, idle)),
                 Ok(Err(error)) => return Err(transport_failure::client_error(context.subject, &url, error)),
                 Ok(Ok(None)) => break,
                 Ok(Ok(Some(chunk))) => {

@@ -93,6 +93,8 @@ impl EventContext<'_> {
         });
         let own_cursor = reader.take("cursor");
         let own_cursor = own_cursor.name().is_some().then(|| self.input_of(own_cursor, action));
+        let wake = reader.take("wake");
+        let wake = wake.name().is_some().then(|| self.input_of(wake, action));
         let every = reader.take("every").duration().unwrap_or(USUAL_PERIOD);
         let overlap = reader.take("overlap").duration().unwrap_or(USUAL_OVERLAP);
         reader.finish();
@@ -100,8 +102,20 @@ impl EventContext<'_> {
         let inputs = self.inputs(named, &[action]);
         let cursor = own_cursor.or_else(|| self.cursor_of(action));
         let action = action.spec().name.clone();
-        let poll =
-            PolledEvent { action, with, cursor, items, id, time, created, record, since, every, overlap };
+        let poll = PolledEvent {
+            action,
+            with,
+            cursor,
+            items,
+            id,
+            time,
+            created,
+            record,
+            since,
+            wake,
+            every,
+            overlap,
+        };
         Some((EventSource::Poll(poll), inputs))
     }
 

@@ -150,7 +150,7 @@ async fn own_listeners_are_never_called() {
         check(
             send(options.clone(), &request(Method::GET, &url)).await,
             ErrorKind::Blocked,
-            "this daemon itself",
+            "an address of this daemon",
         );
     }
     assert_eq!(server.requests().len(), 0);

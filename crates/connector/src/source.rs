@@ -1,0 +1,126 @@
+//! Messages of brokers: the way in which a connector brings them, and gives them back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use jiff::Timestamp;
+use model::ActionError;
+use serde::{Serialize, Serializer};
+use value::Map;
+
+use crate::connection::ResolvedConnection;
+use crate::http::Http;
+use crate::log::LogSink;
+
+/// An event whose messages a broker keeps until they are settled.
+#[derive(Clone)]
+pub struct StreamedEvent(pub Arc<dyn Broker>);
+
+impl std::fmt::Debug for StreamedEvent {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("StreamedEvent")
+    }
+}
+
+impl Serialize for StreamedEvent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map::<&str, &str, _>([])
+    }
+}
+
+/// The arguments with which a source is opened.
+#[derive(Clone, Copy)]
+pub struct SourceOptions<'a> {
+    /// The client whose dialer reaches the broker.
+    pub http: &'a Http,
+    /// The credentials.
+    pub connection: &'a ResolvedConnection,
+    /// The inputs of the event, checked by [`crate::check_inputs`].
+    pub inputs: &'a Map,
+    /// True if a position that the broker does not have yet begins with the oldest message; else with the next new one.
+    pub from_oldest: bool,
+    /// Receives log lines for people.
+    pub log: &'a dyn LogSink,
+}
+
+/// A kind of broker.
+#[async_trait]
+pub trait Broker: Send + Sync {
+    /// Connects, and takes the position that the broker keeps for the consumer.
+    ///
+    /// # Errors
+    /// Returns the reason why there is no source, as a record for people. Nothing was taken.
+    async fn open(&self, options: SourceOptions<'_>) -> Result<Box<dyn MessageSource>, ActionError>;
+}
+
+/// An open source. After an error it is dropped and opened anew: the broker brings all that was not settled again.
+#[async_trait]
+pub trait MessageSource: Send {
+    /// Waits until a message is there, at most `longest`. Returns false if none came. At most one message is taken from the broker
+    /// for it. Nothing is lost if the future is dropped.
+    async fn wait(&mut self, longest: Duration) -> Result<bool, ActionError>;
+
+    /// Takes at most `limits.messages` messages: those that are there, and with `fill` those that come in this time after the first.
+    async fn take(&mut self, limits: TakeLimits) -> Result<Vec<Message>, ActionError>;
+
+    /// Tells the broker the fate of messages, and waits until it has confirmed those that are done.
+    async fn settle(&mut self, fates: Vec<(u64, Fate)>) -> Result<(), ActionError>;
+
+    /// Publishes a copy of a message, with the reason why it started nothing, and waits until the broker has it. Repetitions with the
+    /// same `key` are dropped by brokers that can.
+    async fn forward(
+        &mut self,
+        to: &str,
+        message: &Message,
+        key: &str,
+        reason: &str,
+    ) -> Result<(), ActionError>;
+
+    /// The number of messages that wait at the broker; `None` if it does not tell.
+    async fn lag(&mut self) -> Result<Option<u64>, ActionError>;
+}
+
+/// The limits of one request for messages.
+#[derive(Clone, Copy, Debug)]
+pub struct TakeLimits {
+    /// The number of messages.
+    pub messages: usize,
+    /// The size of their bodies in bytes. One message may be larger.
+    pub bytes: usize,
+    /// The time for which the source waits for more of them after the first.
+    pub fill: Duration,
+}
+
+/// The fate of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is done: the broker forgets it.
+    Done,
+    /// It comes again after this time.
+    Later(Duration),
+}
+
+/// A message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    /// The number by which it is settled, unique in its open source.
+    pub token: u64,
+    /// The identity: the same whenever the broker brings the message again, and that of no other message.
+    pub id: String,
+    /// The stream or queue.
+    pub source: String,
+    /// The subject, routing key or key; `None` if the broker has none.
+    pub key: Option<String>,
+    /// The bytes.
+    pub body: Bytes,
+    /// The headers; several values of one name form a list.
+    pub headers: Map,
+    /// The properties that only this kind of broker has.
+    pub properties: Map,
+    /// The time at which the broker got it, if it tells.
+    pub at: Option<Timestamp>,
+    /// True if the broker has brought it before.
+    pub redelivered: bool,
+}
