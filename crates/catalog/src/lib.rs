@@ -37,7 +37,7 @@ mod snapshot;
 
 pub use check::{
     Member, MissingSecret, builtin, connection as check_connection, describe_type, how_to_set_secret,
-    is_own_variable, members, merge as check_merge, secret_variable,
+    is_own_variable, members, merge as check_merge, possible_texts, secret_variable,
 };
 pub use code::{
     AnalysisResult, CodeLimits, WORKER as CODE_WORKER, Workers, module, serve_code, set_code_limits,
@@ -63,3 +63,4 @@ pub use snapshot::{
     InvalidFile, MAX_FOLDERS, Mount, MountedTrigger, PollSource, RefusedLevel, ReloadSummary, RenamedTrigger,
     Route, ScanScope, assemble, stem, trigger_hook,
 };
+pub use systems::table_of_once;

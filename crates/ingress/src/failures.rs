@@ -84,6 +84,32 @@ impl Ingress {
         })
     }
 
+    /// Returns the rows by which triggers hear that a consumer of a broker, which works since `since` no more, failed again.
+    pub(crate) fn source_failure(
+        &self,
+        mount: &Mount,
+        (consumer, since): (u32, Timestamp),
+        failures: u32,
+        error: &str,
+    ) -> Vec<OutboxRow> {
+        let id = format!("{consumer}:{since}:{failures}");
+        self.trigger_failure(mount, FailureKind::Source, &id, |name| Occurrence {
+            title: format!("the messages of {name} cannot be read: {error}"),
+            error: Some(ActionError::new(ErrorKind::Failed, error)),
+            streak: Some(FailureStreak { failures, since: since.to_string() }),
+            ..Occurrence::default()
+        })
+    }
+
+    /// Returns the rows by which triggers hear that the message `id` started nothing.
+    pub(crate) fn poisoned_message(&self, mount: &Mount, id: &str, error: &str) -> Vec<OutboxRow> {
+        self.trigger_failure(mount, FailureKind::Message, id, |name| Occurrence {
+            title: format!("a message of {name} started nothing: {error}"),
+            error: Some(ActionError::new(ErrorKind::Failed, error)),
+            ..Occurrence::default()
+        })
+    }
+
     /// Returns the rows for the failure of a trigger. `id` tells it from others of the same trigger and kind; `make` gets the name of
     /// the automation.
     fn trigger_failure(

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::ingress::Ingress;
 use crate::listen::ListenRequest;
 use crate::poll::PollOperation;
+use crate::source::state::SourceOperation;
 use crate::subscribe::SubscriptionOperation;
 
 /// The longest wait of a sender: for its poll, for a poll before it, and for the periodic check after a lost notification.
@@ -35,6 +36,7 @@ pub(crate) struct Command {
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Operation {
     Poll(PollOperation),
+    Sources(SourceOperation),
     Subscriptions(SubscriptionOperation),
     Listen(ListenRequest),
     /// Move the records of the trigger to this one.
@@ -124,6 +126,9 @@ impl ShardRequests for ForwardedOperations {
         match operation {
             Operation::Poll(operation) => {
                 serde_json::to_vec(&ingress.answer_poll(&trigger, operation).await?).ok()
+            }
+            Operation::Sources(SourceOperation) => {
+                serde_json::to_vec(&ingress.answer_sources(&trigger)?).ok()
             }
             Operation::Listen(request) => {
                 serde_json::to_vec(&ingress.answer_listen(&trigger, request).await?).ok()

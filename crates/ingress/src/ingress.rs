@@ -12,6 +12,7 @@ use crate::listen::Listeners;
 use crate::outbox::EngineDeliveries;
 use crate::poll::Polls;
 use crate::refusals::RefusalLog;
+use crate::source::state::Sources;
 use crate::subscribe::Subscriptions;
 
 /// Large bodies of requests that are inflated at one time.
@@ -34,6 +35,7 @@ pub struct Ingress {
     pub(crate) inflating_small: Semaphore,
     pub(crate) listeners: Listeners,
     pub(crate) polls: Polls,
+    pub(crate) sources: Sources,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) engine_deliveries: EngineDeliveries,
     pub(crate) changes: Changes,
@@ -58,6 +60,7 @@ impl Ingress {
             inflating_small: Semaphore::new(INFLATING_SMALL),
             listeners: Listeners::default(),
             polls: Polls::default(),
+            sources: Sources::default(),
             subscriptions: Subscriptions::default(),
             engine_deliveries: EngineDeliveries::default(),
             changes: Changes::default(),

@@ -8,6 +8,7 @@
 //! * `hooks`: a webhook request from its route to its response, with rates
 //! * `scheduler`: starts executions at the instants of schedules
 //! * `poll`: asks other systems for news
+//! * `source`: takes messages of brokers
 //! * `subscribe`: registers webhooks at other applications
 //! * `outbox`: starts triggers by events that executions and the API send
 //! * `listen`: captures requests of test addresses, and saves payloads
@@ -34,6 +35,7 @@ mod persist;
 mod poll;
 mod refusals;
 mod scheduler;
+mod source;
 mod subscribe;
 mod tasks;
 
@@ -48,4 +50,5 @@ pub use listen::{
 pub use moves::MoveError;
 pub use poll::{PollError, PollView};
 pub use refusals::{MAX_REFUSALS, Refusal, RefusedRequest};
+pub use source::{MessageError, PoisonedMessage, SourceState, SourceView};
 pub use subscribe::SubscriptionError;

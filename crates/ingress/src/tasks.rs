@@ -6,16 +6,17 @@ use store::Shard;
 
 use crate::forward::ForwardedOperations;
 use crate::ingress::Ingress;
-use crate::{missing, outbox, poll, scheduler, subscribe};
+use crate::{missing, outbox, poll, scheduler, source, subscribe};
 
 impl Ingress {
-    /// Starts the tasks that fire schedules, polls, and keep subscriptions. They end when the runtime closes.
+    /// Starts the tasks that fire schedules, polls, take messages, and keep subscriptions. They end when the runtime closes.
     pub fn start_tasks(self: &Arc<Self>) {
         let tracker = &self.context.tracker;
         self.peers.set_shard_requests(Box::new(ForwardedOperations(Arc::downgrade(self))));
         tracker.spawn(self.clone().follow_shards());
         self.start_schedules();
         tracker.spawn(poll::run(self.clone()));
+        tracker.spawn(source::run(self.clone()));
         tracker.spawn(subscribe::run(self.clone()));
         tracker.spawn(missing::run(self.clone()));
         self.start_outbox();

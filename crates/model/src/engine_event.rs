@@ -121,14 +121,27 @@ pub enum FailureKind {
     Event,
     /// A file in force no longer loads.
     File,
+    /// A broker cannot be read.
+    Source,
+    /// A message of a broker started nothing, and is in the message list.
+    Message,
 }
 
 impl FailureKind {
     /// All kinds.
-    pub const ALL: [Self; 6] =
-        [Self::Execution, Self::Poll, Self::Subscription, Self::Schedule, Self::Event, Self::File];
+    pub const ALL: [Self; 8] = [
+        Self::Execution,
+        Self::Poll,
+        Self::Subscription,
+        Self::Schedule,
+        Self::Event,
+        Self::File,
+        Self::Source,
+        Self::Message,
+    ];
     /// The names of all kinds.
-    pub const NAMES: [&str; 6] = ["execution", "poll", "subscription", "schedule", "event", "file"];
+    pub const NAMES: [&str; 8] =
+        ["execution", "poll", "subscription", "schedule", "event", "file", "source", "message"];
 
     /// Returns the name, as in `kinds` and in `trigger.results.kind`.
     #[must_use]
@@ -140,6 +153,8 @@ impl FailureKind {
             Self::Schedule => "schedule",
             Self::Event => "event",
             Self::File => "file",
+            Self::Source => "source",
+            Self::Message => "message",
         }
     }
 
@@ -147,6 +162,12 @@ impl FailureKind {
     #[must_use]
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+
+    /// Returns true if failures of this kind are counted in a row, so that a trigger can wait for a number of them.
+    #[must_use]
+    pub fn is_counted(self) -> bool {
+        matches!(self, Self::Execution | Self::Poll | Self::Subscription)
     }
 }
 

@@ -14,6 +14,7 @@
 //! * `retry`: retry policies
 //! * `backoff`: growing pauses between attempts
 //! * `connection`: named credentials
+//! * `described`: statements with the types that a database states
 //! * `project`: `project.yaml`, what the files of a project share
 //! * `test_suite`: tests of automations
 //! * `reserved_headers`: headers that a response may not have
@@ -24,6 +25,7 @@ pub mod action;
 pub mod automation;
 pub mod backoff;
 pub mod connection;
+pub mod described;
 pub mod engine_event;
 pub mod execution;
 pub mod failpoint;

@@ -37,6 +37,19 @@ impl Address {
         self.config.get_password().map(|password| String::from_utf8_lossy(password).into_owned())
     }
 
+    /// Returns the host and the port of each server, without those behind a socket of this machine.
+    #[must_use]
+    pub fn servers(&self) -> Vec<(String, u16)> {
+        let hosts = self.config.get_hosts().iter().enumerate().filter_map(|(index, host)| match host {
+            Host::Tcp(name) => Some((name.clone(), port(&self.config, index))),
+            #[cfg(unix)]
+            Host::Unix(_) => None,
+        });
+        let addresses = self.config.get_hostaddrs().iter().enumerate();
+        let addresses = addresses.map(|(index, address)| (address.to_string(), port(&self.config, index)));
+        hosts.chain(addresses).collect()
+    }
+
     /// Parses a URL. The connection is encrypted and the server's certificate verified, unless all hosts are local, or
     /// `sslmode=disable` says otherwise.
     ///
@@ -158,11 +171,16 @@ fn is_local(host: &Host) -> bool {
     }
 }
 
+/// Returns the port of a host.
+fn port(config: &Config, index: usize) -> u16 {
+    let ports = config.get_ports();
+    ports.get(index).or(ports.first()).copied().unwrap_or(5432)
+}
+
 /// Returns the hosts and the database, without user, password and options.
 fn show(config: &Config) -> String {
     let hosts = config.get_hosts().iter().enumerate().map(|(index, host)| {
-        let ports = config.get_ports();
-        let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
+        let port = port(config, index);
         match host {
             Host::Tcp(name) => format!("{name}:{port}"),
             #[cfg(unix)]

@@ -6,8 +6,8 @@ use uuid::Uuid;
 use super::forms::{Hash, KEY, RECORD, TEST_SHELF, id_of};
 use super::op::{AcceptOp, AcceptRow, Item, Op, Params, borrowed};
 use super::statements::{
-    ACCEPT, ACCEPT_EVENTS, APPEND, APPEND_EVENTS, APPEND_ONE, CHANGE_STATE, END, NEW_ENDED, NEW_LIVE,
-    NEW_LOGS, NEW_STARTS, NEW_USES, PUT_WATERMARK, WRITE_POLL,
+    ACCEPT, ACCEPT_EVENTS, APPEND, APPEND_EVENTS, APPEND_ONE, CHANGE_STATE, CHANGE_STATE_EVENTS, END,
+    NEW_ENDED, NEW_LIVE, NEW_LOGS, NEW_STARTS, NEW_USES, PUT_WATERMARK, WRITE_POLL,
 };
 use store::codec::{AppendRow, ExternalValues, StateChange, key_name, status_code, to_ns};
 use store::{DedupRecord, OutboxRow, SnapshotChange};
@@ -98,9 +98,12 @@ pub(super) fn arrange(node: i64, items: &[Item]) -> Vec<Step<'_>> {
             Op::Accept(accept) => accept_call(node, index, accept, &mut steps),
             Op::Append(row) if item.slow => steps.push(append_call(node, index, row)),
             Op::Append(row) => groups.appends.push((index, row)),
-            Op::State(changes) => {
-                let params = state_params(changes);
-                steps.push(Step { sql: CHANGE_STATE, params, answers: Answers::State(index) });
+            Op::State(changes, emits) => {
+                let (sql, params) = match (emits.is_empty(), state_params(changes)) {
+                    (true, params) => (CHANGE_STATE, params),
+                    (false, params) => (CHANGE_STATE_EVENTS, params.and(events!(emits))),
+                };
+                steps.push(Step { sql, params, answers: Answers::State(index) });
             }
             Op::Statements(list) => {
                 steps.extend(list.iter().map(|(sql, params)| statement(index, sql, params)))
@@ -170,7 +173,7 @@ fn new_live<'batch>(node: i64, group: &[(usize, &'batch AcceptRow)], steps: &mut
         column!(group, new => new.row.started_ns),
         column!(group, new => signed(new.row.count)),
         column!(group, new => line_count(new.row.lines.as_ref())),
-        column!(group, new => new.row.replay_of.map(id_of)),
+        column!(group, new => new.row.cause.map(id_of)),
     ];
     steps.push(Step { sql: NEW_LIVE, params, answers: Answers::Done(indexes(group)) });
     let params = boxed![
@@ -195,7 +198,7 @@ fn new_ended<'batch>(group: &[(usize, &'batch AcceptRow)]) -> Step<'batch> {
         column!(group, new => line_count(new.row.lines.as_ref())),
         column!(group, new => new.row.body.as_bytes()),
         column!(group, new => new.row.raw.as_deref()),
-        column!(group, new => new.row.replay_of.map(id_of)),
+        column!(group, new => new.row.cause.map(id_of)),
     ];
     Step { sql: NEW_ENDED, params, answers: Answers::Done(indexes(group)) }
 }
@@ -321,7 +324,7 @@ fn accept_call<'batch>(node: i64, index: usize, accept: &'batch AcceptOp, steps:
         use_of,
         uses.blobs,
         uses.at,
-        column!(rows, new => new.row.replay_of.map(id_of)),
+        column!(rows, new => new.row.cause.map(id_of)),
         column!(rows, new => new.gate),
     ];
     if accept.concerns_outbox() {

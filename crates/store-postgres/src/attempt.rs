@@ -214,7 +214,7 @@ fn appended(op: &Op, rows: &[Row]) -> Result<Verdict, tokio_postgres::Error> {
 }
 
 fn state(op: &Op, rows: &[Row]) -> Result<Verdict, tokio_postgres::Error> {
-    let (Op::State(changes), Some(row)) = (op, rows.first()) else { return Ok(Verdict::Again) };
+    let (Op::State(changes, _), Some(row)) = (op, rows.first()) else { return Ok(Verdict::Again) };
     let differs: i32 = row.try_get(0)?;
     Ok(if differs == 0 { Verdict::Done(Done::Nothing) } else { changed(changes, Some(differs)) })
 }

@@ -275,8 +275,13 @@ impl StateStore for PostgresStore {
         state::list(&self.opened.reader, scope, after.unwrap_or_default(), limit).await
     }
 
-    async fn write_state(&self, writes: Vec<StateWrite>) -> Result<(), Error> {
-        self.queue()?.write(Op::State(state_changes(&writes)?)).await.map(drop)
+    async fn write_state_and_emit(
+        &self,
+        writes: Vec<StateWrite>,
+        emits: Vec<OutboxRow>,
+    ) -> Result<(), Error> {
+        OutboxRow::check(&emits)?;
+        self.queue()?.write(Op::State(state_changes(&writes)?, emits)).await.map(drop)
     }
 }
 

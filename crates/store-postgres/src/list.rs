@@ -10,7 +10,7 @@ use super::forms::{TEST_SHELF, execution_of, id_of};
 use super::op::{Params, params};
 use super::reader::{Reader, damaged, get, optional_text};
 use store::Error;
-use store::codec::{decode_origin, id_prefix, status_code, status_of, to_ns};
+use store::codec::{decode_origin, id_prefix, sender_key, status_code, status_of, to_ns};
 use store::{ExecutionFilter, ExecutionRow, HandedExecution, Page};
 
 /// Maximum number of executions of a page.
@@ -124,8 +124,8 @@ fn newest(filter: &ExecutionFilter, page: Page) -> (String, Params) {
         let no = format!(" AND automation = (SELECT no FROM automations WHERE id = ${})", params.len());
         conditions.push_str(&no);
     }
-    if let Some(of) = filter.replay_of {
-        params.push(Box::new(id_of(of)));
+    if let Some(cause) = filter.replay_of.or(filter.sender.map(sender_key)) {
+        params.push(Box::new(id_of(cause)));
         conditions.push_str(&format!(" AND replay_of = ${}", params.len()));
     }
     let end = "ORDER BY id DESC LIMIT $3";

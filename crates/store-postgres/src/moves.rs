@@ -8,7 +8,7 @@ use super::op::{Done, Op, params};
 use super::queue::Queue;
 use super::reader::{Reader, get};
 use super::triggers;
-use store::Error;
+use store::{Error, OutboxRow};
 
 /// The tables with rows by the key of a trigger, each with what precedes the key, and the words for its rows. The keys of `subscriptions`
 /// are in their bodies.
@@ -25,7 +25,8 @@ const TABLES: [(&str, &str, &str); 10] = [
     ("buckets", "challenge:", "a rate limit of challenges"),
 ];
 
-/// Moves the rows of `$1` to `$2`, and stores the bodies `$4` of the subscriptions `$3`, unless rows are under both. Returns true for each
+/// Moves the rows of `$1` to `$2`, stores the bodies `$4` of the subscriptions `$3`, and gives the events of the names `$5` the names `$6`,
+/// unless rows are under both; events may be under both. Returns true for each
 /// table with rows under `$2`, and the number of moved rows; NULL if rows are under both. It is one statement, since the outcome of a
 /// batch that is repeated must not depend on an earlier statement of it: a repetition finds nothing to move.
 static MOVE: LazyLock<String> = LazyLock::new(|| {
@@ -41,18 +42,22 @@ static MOVE: LazyLock<String> = LazyLock::new(|| {
                WHERE automation = '{before}' || $1::text AND (SELECT is_free FROM free) RETURNING 1)"
         )
     };
-    let counts = (0..=TABLES.len()).map(|index| format!("(SELECT count(*) FROM m{index})"));
+    let counts = (0..TABLES.len() + 2).map(|index| format!("(SELECT count(*) FROM m{index})"));
     format!(
         "WITH taken AS (SELECT ARRAY[{}] AS of), \
            free AS (SELECT NOT (true = ANY (of)) AS is_free FROM taken), \
            {}, \
            m{} AS (UPDATE subscriptions s SET body = n.body FROM unnest($3::bytea[], $4::bytea[]) AS n (id, body) \
-             WHERE s.id = n.id AND (SELECT is_free FROM free) RETURNING 1) \
+             WHERE s.id = n.id AND (SELECT is_free FROM free) RETURNING 1), \
+           m{} AS (UPDATE outbox o SET name = n.name FROM unnest($5::bytea[], $6::bytea[]) AS n (former, name) \
+             WHERE sha256(o.name) = sha256(n.former) AND (SELECT is_free FROM free) RETURNING 1) \
          SELECT (SELECT of FROM taken), \
-           CASE WHEN (SELECT is_free FROM free) OR NOT ({} OR cardinality($3::bytea[]) > 0) THEN {} END",
+           CASE WHEN (SELECT is_free FROM free) OR NOT ({} OR cardinality($3::bytea[]) > 0 OR EXISTS (SELECT 1 FROM outbox o \
+               JOIN unnest($5::bytea[]) AS n (former) ON sha256(o.name) = sha256(n.former))) THEN {} END",
         exists("$2").join(", "),
         TABLES.iter().enumerate().map(update).collect::<Vec<_>>().join(", "),
         TABLES.len(),
+        TABLES.len() + 1,
         exists("$1").join(" OR "),
         counts.collect::<Vec<_>>().join(" + "),
     )
@@ -78,7 +83,10 @@ pub(super) async fn move_rows(
     if !ids.is_empty() {
         Error::check_free(to, [("a subscription", subscribes)])?;
     }
-    let params = params![from.to_string(), to.to_string(), ids, bodies];
+    let names = OutboxRow::moved_names(from, to).into_iter();
+    let (former, names): (Vec<_>, Vec<_>) =
+        names.map(|(one, other)| (one.into_bytes(), other.into_bytes())).unzip();
+    let params = params![from.to_string(), to.to_string(), ids, bodies, former, names];
     let done = queue.write(Op::Statements(vec![(MOVE.as_str(), params)])).await?;
     let Done::Rows(lists) = done else { return Ok(0) };
     let Some(row) = lists.first().and_then(|rows| rows.first()) else { return Ok(0) };

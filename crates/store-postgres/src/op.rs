@@ -37,8 +37,8 @@ pub(super) enum Op {
     Accept(AcceptOp),
     /// Events and log lines of one execution.
     Append(Box<AppendRow<Hash>>),
-    /// Values of the state to store or delete.
-    State(Vec<StateChange>),
+    /// Values of the state to store or delete, and events that are sent with them.
+    State(Vec<StateChange>, Vec<OutboxRow>),
     /// Statements whose repetition changes nothing more.
     Statements(Vec<(&'static str, Params)>),
 }
@@ -135,7 +135,7 @@ impl Op {
                     + OutboxRow::bytes(&accept.emits)
             }
             Self::Append(row) => row.bytes(),
-            Self::State(changes) => state_bytes(changes),
+            Self::State(changes, emits) => state_bytes(changes) + OutboxRow::bytes(emits),
             Self::Statements(list) => 256 * list.len(),
         }
     }
@@ -148,7 +148,7 @@ impl Op {
             Self::Accept(_) => "start with a key",
             Self::Append(_) if self.is_simple_append() => "append",
             Self::Append(_) => "append with more than events",
-            Self::State(_) => "state",
+            Self::State(..) => "state",
             Self::Statements(list) => list.first().map_or("", |(sql, _)| sql),
         }
     }
@@ -159,7 +159,7 @@ impl Op {
             Self::Accept(accept) if accept.executions.is_empty() => Some("the progress of a trigger"),
             Self::Accept(_) => Some("the start of an execution"),
             Self::Append(_) => Some("the progress of an execution"),
-            Self::State(_) => Some("values of the state"),
+            Self::State(..) => Some("values of the state"),
             Self::Statements(_) => None,
         }
     }
@@ -181,7 +181,7 @@ impl Op {
                 [one] => Some(id_of(one.row.id)),
                 _ => None,
             },
-            Self::State(_) | Self::Statements(_) => None,
+            Self::State(..) | Self::Statements(_) => None,
         }
     }
 
@@ -191,7 +191,7 @@ impl Op {
         match self {
             Self::Accept(accept) => !accept.is_plain(),
             Self::Append(row) => !row.state.is_empty(),
-            Self::State(_) | Self::Statements(_) => true,
+            Self::State(..) | Self::Statements(_) => true,
         }
     }
 

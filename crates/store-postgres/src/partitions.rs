@@ -67,7 +67,7 @@ impl Partitions {
                     days.extend(accept.executions.iter().map(|new| day_of(id_of(new.row.id))))
                 }
                 Op::Append(row) => drop(days.insert(day_of(id_of(row.execution)))),
-                Op::State(_) | Op::Statements(_) => {}
+                Op::State(..) | Op::Statements(_) => {}
             }
         }
         for day in days {

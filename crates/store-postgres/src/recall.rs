@@ -30,8 +30,8 @@ pub(super) async fn recall(client: &Client, node: i64, items: &[Item]) -> Result
             Op::Accept(accept) if accept.is_plain() && !item.alone => Verdict::Done(done_of(&item.op)),
             Op::Accept(accept) => Verdict::Done(Done::Accepted(accepted(client, node, accept).await?)),
             Op::Append(row) if was_appended(client, row).await? => Verdict::Done(Done::Nothing),
-            Op::State(changes) if was_changed(client, changes).await? => Verdict::Done(Done::Nothing),
-            Op::Append(_) | Op::State(_) | Op::Statements(_) => Verdict::Again,
+            Op::State(changes, _) if was_changed(client, changes).await? => Verdict::Done(Done::Nothing),
+            Op::Append(_) | Op::State(..) | Op::Statements(_) => Verdict::Again,
         });
     }
     Ok(verdicts)

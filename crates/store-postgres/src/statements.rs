@@ -60,6 +60,13 @@ pub(super) const APPEND_ONE: &str = "SELECT verdict, detail FROM append_one($1, 
 /// Changes values of the state.
 pub(super) const CHANGE_STATE: &str = "SELECT change_state($1, $2, $3, $4, $5)";
 
+/// As [`CHANGE_STATE`], with the events that are sent if the values are changed.
+pub(super) const CHANGE_STATE_EVENTS: &str = "WITH c AS MATERIALIZED (SELECT change_state($1, $2, $3, $4, $5) AS differs), \
+    sent AS (INSERT INTO outbox (id, name, body, at_ns) SELECT t.id, t.name, t.body, t.at_ns \
+      FROM c, unnest($6::uuid[], $7::bytea[], $8::bytea[], $9::int8[]) AS t (id, name, body, at_ns) \
+      WHERE c.differs = 0 ON CONFLICT (id) DO NOTHING) \
+    SELECT differs FROM c";
+
 /// Writes the result of a poll.
 pub(super) const WRITE_POLL: &str = "SELECT write_poll($1, $2, $3, $4, $5, $6, $7, $8)";
 

@@ -39,7 +39,7 @@ pub(super) enum WriteOp {
     /// Addresses, each replacing the one of its trigger.
     PutAddresses(Vec<Address>),
     /// Values of the state to store or delete.
-    WriteState(Vec<StateChange>),
+    WriteState(Vec<StateChange>, Vec<OutboxRow>),
     /// The signing key to store if there is none. Returns [`WriteResult::Secret`].
     PutSecret(SecretKey),
     /// Deletes the rows of these executions; their events and logs stay for now. Returns [`WriteResult::Count`].
@@ -112,9 +112,10 @@ impl WriteOp {
         Ok(Self::Append(Box::new(AppendRow::new(append, room)?)))
     }
 
-    /// Encodes writes of the state.
-    pub(super) fn write_state(writes: Vec<StateWrite>) -> Result<Self, Error> {
-        Ok(Self::WriteState(state_changes(&writes)?))
+    /// Encodes writes of the state, and the events that are sent with them.
+    pub(super) fn write_state(writes: &[StateWrite], emits: Vec<OutboxRow>) -> Result<Self, Error> {
+        OutboxRow::check(&emits)?;
+        Ok(Self::WriteState(state_changes(writes)?, emits))
     }
 
     /// Returns the texts that may contain large values, each with its list of external values.
@@ -150,7 +151,7 @@ impl WriteOp {
             }
             Self::PutSubscription { kept, .. } => 256 + kept.as_ref().map_or(0, |(_, body)| body.len()),
             Self::Append(row) => row.bytes(),
-            Self::WriteState(changes) => state_bytes(changes),
+            Self::WriteState(changes, emits) => state_bytes(changes) + OutboxRow::bytes(emits),
             Self::PutDefinition(definition) => 256 + definition.text.len(),
             Self::PutAddresses(addresses) => 256 * addresses.len(),
             Self::DeleteExecutions(ids) => 16 * ids.len(),

@@ -328,8 +328,12 @@ impl StateStore for SqliteStore {
         self.0.pool.read(move |connection| state::list(connection, &scope, &after, limit)).await
     }
 
-    async fn write_state(&self, writes: Vec<StateWrite>) -> Result<(), Error> {
-        self.write(WriteOp::write_state(writes)?).await.map(drop)
+    async fn write_state_and_emit(
+        &self,
+        writes: Vec<StateWrite>,
+        emits: Vec<OutboxRow>,
+    ) -> Result<(), Error> {
+        self.write(WriteOp::write_state(&writes, emits)?).await.map(drop)
     }
 }
 

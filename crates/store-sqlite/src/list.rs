@@ -5,7 +5,7 @@ use model::{ExecutionId, Status};
 use rusqlite::ToSql;
 
 use super::columns::{OPEN_SHELVES, shelf};
-use store::codec::{id_prefix, to_ns};
+use store::codec::{id_prefix, sender_key, to_ns};
 use store::{ExecutionFilter, Page};
 
 /// Maximum number of executions of a page.
@@ -46,8 +46,8 @@ pub(super) fn count(filter: &ExecutionFilter, at_most: u32) -> Query {
 fn newest(columns: &str, filter: &ExecutionFilter, page: Page) -> Query {
     let (conditions, mut values) = conditions(filter, page);
     values.push((":limit", Box::new(i64::from(page.limit))));
-    if let Some(of) = filter.replay_of {
-        return replays(columns, filter, of, &conditions, values);
+    if let Some(cause) = filter.replay_of.or(filter.sender.map(sender_key)) {
+        return caused(columns, filter, cause, &conditions, values);
     }
     let every = filter.automation.is_none() && filter.status.is_empty() && filter.test.is_none();
     if every {
@@ -75,15 +75,16 @@ fn newest(columns: &str, filter: &ExecutionFilter, page: Page) -> Query {
     Query { sql, values }
 }
 
-/// Builds the query for a page of replays. There are few of one execution, so the other parts of the filter need no index.
-fn replays(
+/// Builds the query for a page of the executions to which another one led. There are few of them, so the other parts of the filter need
+/// no index.
+fn caused(
     columns: &str,
     filter: &ExecutionFilter,
-    of: ExecutionId,
+    cause: ExecutionId,
     conditions: &str,
     mut values: Values,
 ) -> Query {
-    values.push((":of", Box::new(*of.as_bytes())));
+    values.push((":cause", Box::new(*cause.as_bytes())));
     let automation = match &filter.automation {
         Some(automation) => {
             values.push((":automation", Box::new(automation.as_str().to_owned())));
@@ -97,7 +98,7 @@ fn replays(
     };
     let sql = format!(
         "SELECT {columns} FROM executions INDEXED BY executions_by_replay \
-         WHERE replay_of = :of AND {conditions}{automation}{shelves} ORDER BY id DESC LIMIT :limit"
+         WHERE replay_of = :cause AND {conditions}{automation}{shelves} ORDER BY id DESC LIMIT :limit"
     );
     Query { sql, values }
 }
@@ -222,7 +223,7 @@ mod tests {
                         test,
                         since,
                         until,
-                        replay_of: None,
+                        ..ExecutionFilter::default()
                     };
                     let query = page(&filter, Page { before: Some(before), limit: 50 });
                     let plan = plan(&connection, &query.sql, query.params().as_slice());
@@ -253,12 +254,18 @@ mod tests {
     }
 
     #[test]
-    fn replays_are_read_from_their_index_in_order() {
+    fn replays_and_executions_started_by_events_are_read_from_their_index_in_order() {
         let connection = schema::in_memory();
         let of = Some(ExecutionId::from_bytes([7; 16]));
-        for status in [Vec::new(), vec![Status::Failed, Status::Waiting]] {
+        for (replay_of, sender, status) in [
+            (of, None, Vec::new()),
+            (of, None, vec![Status::Failed, Status::Waiting]),
+            (None, of, Vec::new()),
+            (None, of, vec![Status::Failed, Status::Waiting]),
+        ] {
             let automation = AutomationId::parse("orders");
-            let filter = ExecutionFilter { replay_of: of, automation, status, ..ExecutionFilter::default() };
+            let filter =
+                ExecutionFilter { replay_of, sender, automation, status, ..ExecutionFilter::default() };
             let query = page(&filter, Page { before: None, limit: 50 });
             let plan = plan(&connection, &query.sql, query.params().as_slice());
             assert_eq!(

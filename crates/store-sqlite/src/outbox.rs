@@ -35,6 +35,23 @@ pub(super) fn delete(connection: &Connection, ids: &[ExecutionId]) -> rusqlite::
     Ok(())
 }
 
+/// Returns true if events have one of the first names.
+pub(super) fn has_named(connection: &Connection, names: &[(String, String)]) -> rusqlite::Result<bool> {
+    let mut find = connection.prepare_cached("SELECT 1 FROM outbox WHERE name = ?1")?;
+    for (name, _) in names {
+        if find.exists([name])? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Gives the events with each first name the second one. Returns their number.
+pub(super) fn rename(connection: &Connection, names: &[(String, String)]) -> rusqlite::Result<usize> {
+    let mut rename = connection.prepare_cached("UPDATE outbox SET name = ?2 WHERE name = ?1")?;
+    names.iter().map(|(from, to)| rename.execute([from, to])).sum()
+}
+
 /// Returns a page of the events with a name.
 pub(super) fn page(
     connection: &Connection,

@@ -4,8 +4,9 @@ use model::automation::TriggerKey;
 use rusqlite::{Connection, params};
 
 use super::encode::WriteResult;
+use super::outbox;
 use super::write::WriteError;
-use store::{Error, Subscription};
+use store::{Error, OutboxRow, Subscription};
 
 /// The tables with rows by the key of a trigger, each with the words for its rows. `subscriptions` has the key in its bodies too.
 const TABLES: [(&str, &str); 6] = [
@@ -23,13 +24,15 @@ pub(super) fn move_rows(
     from: &TriggerKey,
     to: &TriggerKey,
 ) -> Result<WriteResult, WriteError> {
-    if kinds(connection, from)?.iter().all(|(_, has)| !has) {
+    // Events on their way are moved to those of the other trigger.
+    let events = OutboxRow::moved_names(from, to);
+    if kinds(connection, from)?.iter().all(|(_, has)| !has) && !outbox::has_named(connection, &events)? {
         return Ok(WriteResult::Count(0));
     }
     // Before any write, so that a refusal needs no rollback.
     Error::check_free(to, kinds(connection, to)?).map_err(WriteError::Refused)?;
     let subscriptions = subscriptions(connection, from)?;
-    let mut moved = 0;
+    let mut moved = outbox::rename(connection, &events)?;
     for (table, _) in TABLES {
         let sql = format!("UPDATE {table} SET automation = ?2 WHERE automation = ?1");
         moved += connection.prepare_cached(&sql)?.execute([from.to_string(), to.to_string()])?;

@@ -13,7 +13,7 @@ use super::statements::Statements;
 use super::{dedup, outbox, polls, prune, replay, state, triggers, waits};
 use store::codec::{StateChange, status_code, to_ns};
 use store::{AcceptOutcome, Error};
-use store::{Address, Definition, Watermark};
+use store::{Address, Definition, OutboxRow, Watermark};
 
 /// The error of a write operation.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ pub(super) fn write(
         WriteOp::Append(row) => append(connection, statements, row),
         WriteOp::PutDefinition(definition) => put_definition(connection, definition),
         WriteOp::PutAddresses(addresses) => put_addresses(connection, addresses),
-        WriteOp::WriteState(changes) => write_state(connection, changes),
+        WriteOp::WriteState(changes, emits) => write_state(connection, changes, emits),
         WriteOp::PutSecret(fresh) => get_or_init_secret(connection, fresh),
         WriteOp::DeleteExecutions(ids) => prune::delete_executions(connection, uses, ids),
         WriteOp::DeleteRemains => prune::delete_remains(connection),
@@ -151,7 +151,7 @@ fn accept_one(
         count,
         lines,
         start,
-        row.replay_of.as_ref().map(ExecutionId::as_bytes),
+        row.cause.as_ref().map(ExecutionId::as_bytes),
     ];
     if statements.new_execution.execute(values)? == 0 {
         return Err(WriteError::Undo(Error::AlreadyExists(row.id)));
@@ -221,9 +221,14 @@ fn advance(statements: &mut Statements<'_>, row: &AppendRow) -> rusqlite::Result
     Ok(changed > 0)
 }
 
-fn write_state(connection: &Connection, changes: &[StateChange]) -> Result<WriteResult, WriteError> {
+fn write_state(
+    connection: &Connection,
+    changes: &[StateChange],
+    emits: &[OutboxRow],
+) -> Result<WriteResult, WriteError> {
     state::check(connection, changes)?;
     state::write(connection, changes)?;
+    outbox::insert(connection, emits)?;
     Ok(WriteResult::Nothing)
 }
 

@@ -135,7 +135,7 @@ pass_on! { StateStore {}
     read_state(scope: &str, key: &str) -> Option<StateEntry>;
     read_states(scope: &str, keys: &[String]) -> Vec<Option<StateEntry>>;
     list_state(scope: &str, after: Option<&str>, limit: u32) -> Vec<StateRow>;
-    write_state(writes: Vec<StateWrite>) -> ();
+    write_state_and_emit(writes: Vec<StateWrite>, emits: Vec<OutboxRow>) -> ();
 }
 
 pass_on! { OutboxStore {}

@@ -1,6 +1,6 @@
 //! Checks action calls against the actions' declarations.
 
-use connector::{EventSource, InputProblem, Registry, StaticInputs};
+use connector::{EventSource, EventSpec, InputProblem, Registry, StaticInputs};
 use expression::Template;
 use language::load::Unreadable;
 use model::action::InputSpec;
@@ -22,6 +22,7 @@ pub(super) fn check(
 ) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     automation.triggers.iter().for_each(|one| trigger(&one.on, context, &mut found));
+    several_consumers(automation, &mut found);
     let defaults = automation.declared_defaults.iter().filter_map(|declared| declared.connections.as_ref());
     // The error at `defaults` says so.
     let is_default_absent = defaults
@@ -44,7 +45,10 @@ pub(super) fn check(
 /// Checks the action or event of a trigger.
 fn trigger(trigger: &Trigger, context: &CheckContext<'_>, found: &mut Vec<Diagnostic>) {
     if let Trigger::Event(event) = trigger {
-        let possible = possible_event(trigger).filter(|name| (context.sender)(&name.name).is_some());
+        // Who sends an event of the engine is warned there: it reaches no trigger.
+        let possible = possible_event(trigger).filter(|name| {
+            EngineEventName::find(&name.name).is_none() && (context.sender)(&name.name).is_some()
+        });
         let connector = possible.and_then(|name| connector_of(&name.name, context.registry));
         return match connector {
             Some(connector) => found.push(ambiguous(&event.call.action, connector, context)),
@@ -89,21 +93,44 @@ fn check_event(event: &EventTrigger, context: &CheckContext<'_>, found: &mut Vec
     if let Some(name) = EngineEventName::find(name) {
         engine_events::check(event, name, context, found);
     }
-    let sender = match spec.source {
-        EventSource::Hook(_) => Some("the other system sends it"),
-        EventSource::Engine => Some("the engine has it"),
-        EventSource::Poll(_) => None,
-    };
-    if let Some(sender) = sender {
-        let keys = [
-            ("every", event.every.map(|(_, span)| span)),
-            ("start", event.start.map(|(_, span)| span)),
-            ("deliver", event.deliver.map(|(_, span)| span)),
-        ];
-        for (key, span) in keys.into_iter().filter_map(|(key, span)| Some((key, span?))) {
-            let message = format!("`{key}` has no effect: `{name}` is not polled, {sender}");
-            found.push(Diagnostic::warning("unused-setting", message, span).help("remove it"));
+    unused_settings(event, spec, found);
+}
+
+/// Reports the keys of an event that another kind of event has.
+fn unused_settings(event: &EventTrigger, spec: &EventSpec, found: &mut Vec<Diagnostic>) {
+    let every = event.every.map(|(_, span)| ("every", span));
+    let others =
+        [event.start.map(|(_, span)| ("start", span)), event.deliver.map(|(_, span)| ("deliver", span))];
+    let polled = every.into_iter().chain(others.into_iter().flatten());
+    let (reason, keys): (&str, Vec<(&str, Span)>) = match spec.source {
+        EventSource::Hook(_) => {
+            ("is not polled, the other system sends it", polled.chain(event.stream.keys()).collect())
         }
+        EventSource::Engine => {
+            ("is not polled, the engine has it", polled.chain(event.stream.keys()).collect())
+        }
+        EventSource::Poll(_) => ("is polled, and no message of a broker", event.stream.keys().collect()),
+        EventSource::Stream(_) => ("is not polled, a broker brings it", every.into_iter().collect()),
+    };
+    for (key, span) in keys {
+        let message = format!("`{key}` has no effect: `{}` {reason}", spec.name);
+        found.push(Diagnostic::warning("unused-setting", message, span).help("remove it"));
+    }
+}
+
+/// Reports several consumers of an automation whose executions are ordered.
+fn several_consumers(automation: &Automation, found: &mut Vec<Diagnostic>) {
+    if automation.concurrency.is_none() {
+        return;
+    }
+    let events = automation.triggers.iter().filter_map(|trigger| match &trigger.on {
+        Trigger::Event(event) => event.stream.consumers,
+        _ => None,
+    });
+    for (_, span) in events.filter(|(count, _)| *count > 1) {
+        let message = "`consumers` above 1 and `concurrency` exclude each other: its executions are ordered in one place";
+        let help = "remove `consumers`, or remove `concurrency` and let the executions run at the same time";
+        found.push(Diagnostic::error("conflicting-keys", message, span).help(help));
     }
 }
 
@@ -200,13 +227,7 @@ fn check_call(
     if unread {
         return;
     }
-    let written =
-        |name: &str| call.with.iter().find(|(given, _)| given.name == name).map(|(_, template)| template);
-    let problems = action.check_static(&StaticInputs {
-        template: &written,
-        has_connection: call.connection.is_some(),
-        connection_types: connection_types(call, context),
-    });
+    let problems = static_inputs(call, context, |inputs| action.check_static(inputs));
     for problem in problems {
         let given = call.with.iter().find(|(given, _)| given.name == problem.input);
         let span = given.map_or(place, |(given, _)| given.span);
@@ -225,6 +246,21 @@ fn check_call(
         found.extend(other_host(call, connection, takes_default, context));
     }
     found.extend(body_without_method(call, inputs, context.source));
+}
+
+/// Passes the inputs of a call, as far as its file determines them, to `take`.
+pub(super) fn static_inputs<T>(
+    call: &ActionStep,
+    context: &CheckContext<'_>,
+    take: impl FnOnce(&StaticInputs<'_>) -> T,
+) -> T {
+    let written =
+        |name: &str| call.with.iter().find(|(given, _)| given.name == name).map(|(_, template)| template);
+    take(&StaticInputs {
+        template: &written,
+        has_connection: call.connection.is_some(),
+        connection_types: connection_types(call, context),
+    })
 }
 
 /// The part of an input that a problem is in; `None` for the whole input.

@@ -21,11 +21,13 @@ pub fn connection(
 ) -> Report {
     let mut found = Vec::new();
     if let Some(feature) = registry.missing_feature(&connection.kind) {
-        let message = format!("this program was built without `{}`", connection.kind);
+        // The project can be checked, tested and edited all the same.
+        let message =
+            format!("this program was built without `{}`: steps and triggers with it fail", connection.kind);
         let help = format!(
             "take a released program, which has all, or build it with `cargo build --release -p cli --features {feature}`"
         );
-        found.push(Diagnostic::error("not-built", message, connection.kind_span).help(help));
+        found.push(Diagnostic::warning("not-built", message, connection.kind_span).help(help));
     }
     match registry.connection_type(&connection.kind) {
         Some(kind) => check_connection_inputs(connection, unreadable, load_report, kind, &mut found),

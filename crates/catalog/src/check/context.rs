@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use connector::Registry;
 use model::automation::{DeclaredTrigger, TriggerId};
+use model::described::DescribedStatements;
 use model::{Connection, InputSpec, ResultType};
 use text::diagnostic::{Diagnostic, Report, Source};
 
@@ -55,6 +56,8 @@ pub(crate) struct CheckContext<'a> {
     pub(crate) nearest_sent: &'a dyn Fn(&str) -> Option<String>,
     /// Infers the type of the body from payloads saved for a webhook.
     pub(crate) saved_body: &'a dyn Fn(&DeclaredTrigger) -> Option<ResultType>,
+    /// Returns the statements of a connection with the types that its database states.
+    pub(crate) described: &'a dyn Fn(&str) -> Option<Arc<DescribedStatements>>,
 }
 
 /// Result of looking up a connection.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use expression::Template;
 use model::automation::{EventTrigger, SpannedName};
-use model::engine_event::{EngineEventName, MAX_EVENT_SILENCE};
+use model::engine_event::{EngineEventName, FailureKind, MAX_EVENT_SILENCE};
 use text::diagnostic::{Diagnostic, Span};
 use text::units::{format_duration, parse_fixed_period};
 use value::Value;
@@ -34,8 +34,10 @@ pub(super) fn check(
             Some(_) => {}
         }
     }
-    if name == EngineEventName::Missing {
-        missing(event, context, found);
+    match name {
+        EngineEventName::Failure => found.extend(uncounted(with, context)),
+        EngineEventName::Missing => missing(event, context, found),
+        EngineEventName::Changed => {}
     }
     named(with, "automations", context, found, |id| match (context.automation)(id) {
         Callee::Defined { .. } => None,
@@ -50,6 +52,23 @@ pub(super) fn check(
         let what = format!("no automation has the label `{label}`");
         Some(Unknown { code: "unknown-label", what, nearest })
     });
+}
+
+/// Warns of an `after` that counts nothing, since failures of the given kinds are not counted in a row.
+fn uncounted(with: &[(SpannedName, Template)], context: &CheckContext<'_>) -> Option<Diagnostic> {
+    let given = |name: &str| with.iter().find(|(input, _)| input.name == name);
+    let (after, _) = given("after").filter(|(_, value)| value.literal() != Some(&Value::from(1_i64)))?;
+    let kinds = given("kinds")?.1.literal()?.as_list()?;
+    let is_counted = |kind: &Value| {
+        let kind = kind.as_str().and_then(FailureKind::find);
+        kind.is_none_or(FailureKind::is_counted)
+    };
+    if kinds.iter().any(is_counted) {
+        return None;
+    }
+    let message = "`after` has no effect: failures of these `kinds` are not counted in a row";
+    let help = "remove it; executions, polls and subscriptions have it";
+    Some(Diagnostic::warning("unused-setting", message, value_span(after, context)).help(help))
 }
 
 /// Checks the subject and the time of `cogwork.missing`.

@@ -102,6 +102,26 @@ pub fn describe_type(
     type_at(automation, unreadable, registry, path, at).map(|kind| describe(&kind))
 }
 
+/// Returns the texts that the value at `path` can be, if it is one of some texts; else none.
+#[must_use]
+pub fn possible_texts(
+    automation: &Automation,
+    unreadable: &Unreadable,
+    registry: &Registry,
+    path: &[&str],
+    at: Option<&str>,
+) -> Vec<String> {
+    let texts = |kind: &ResultType| match kind {
+        ResultType::Choice { options } => options.to_vec(),
+        _ => Vec::new(),
+    };
+    match type_at(automation, unreadable, registry, path, at) {
+        Some(ResultType::OneOf { types }) => types.iter().flat_map(texts).collect(),
+        Some(kind) => texts(&kind),
+        None => Vec::new(),
+    }
+}
+
 fn type_at(
     automation: &Automation,
     unreadable: &Unreadable,
@@ -109,7 +129,12 @@ fn type_at(
     path: &[&str],
     at: Option<&str>,
 ) -> Option<ResultType> {
-    let surroundings = Surroundings { saved: &|_| None, called: &|_| None, consumers: &|_| Vec::new() };
+    let surroundings = Surroundings {
+        saved: &|_| None,
+        described: &|_| None,
+        called: &|_| None,
+        consumers: &|_| Vec::new(),
+    };
     let types = Types::new(automation, unreadable, registry, surroundings);
     let keys: Vec<Key> = path.iter().map(|name| (*name).into()).collect();
     let (kind, depth) = types.base(&keys, find(automation, at))?;

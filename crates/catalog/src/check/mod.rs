@@ -31,7 +31,8 @@ use std::time::Duration;
 
 use connector::Registry;
 use language::load::{Unreadable, apply_allow_comments};
-use model::automation::{Automation, Cadence, ScheduleTrigger, SpannedName, Trigger};
+use model::ResultType;
+use model::automation::{ActionStep, Automation, Cadence, ScheduleTrigger, SpannedName, Trigger};
 use text::diagnostic::{Diagnostic, Report, Source, Span};
 use trigger::schedule::{Schedule, ScheduleKey};
 
@@ -42,7 +43,7 @@ pub use connections::connection;
 pub use context::merge;
 pub(crate) use context::{CheckContext, ConnectionLookup, Consumer, Spelling};
 pub use environment::is_own_variable;
-pub use members::{Member, describe_type, members};
+pub use members::{Member, describe_type, members, possible_texts};
 pub(crate) use own_event::{connector_of, possible_event, sent_event};
 pub(crate) use results::saved_body;
 pub use secrets::{MissingSecret, how_to_set_secret, secret_variable};
@@ -93,6 +94,7 @@ pub(crate) fn automation(
         context.registry,
         results::Surroundings {
             saved: context.saved_body,
+            described: &|call| described_results(call, context),
             consumers: context.consumers,
             called: &|id| match (context.automation)(id) {
                 Callee::Defined { signature, .. } => signature.results,
@@ -107,6 +109,16 @@ pub(crate) fn automation(
     let report = if report.is_empty() { report } else { report.with_paths(&automation.step_paths()) };
     let report = apply_allow_comments(report);
     CheckedAutomation { plan, schedules, report }
+}
+
+/// Returns the type of the results of a call whose statements are described.
+fn described_results(call: &ActionStep, context: &CheckContext<'_>) -> Option<ResultType> {
+    let [connection] = call.connection.as_ref()?.candidates() else { return None };
+    let described = (context.described)(&connection.name)?;
+    let action = context.registry.action(&call.action.name)?;
+    actions::static_inputs(call, context, |inputs| {
+        action.described_results(inputs, &|sql| described.statements.get(sql))
+    })
 }
 
 /// Compiles the schedule, or reports errors in its cadence and time zone.

@@ -53,7 +53,8 @@ pub(crate) fn possible_event(trigger: &Trigger) -> Option<&SpannedName> {
 fn is_bare(event: &EventTrigger) -> bool {
     let call = &event.call;
     let has_call = call.connection.is_some() || !call.with.is_empty();
-    !has_call && event.every.is_none() && event.start.is_none() && event.deliver.is_none()
+    let has_stream = event.stream.keys().next().is_some();
+    !has_call && !has_stream && event.every.is_none() && event.start.is_none() && event.deliver.is_none()
 }
 
 /// Returns the connector to which an event of this name belongs: the part before its first dot, if there is such a connector.

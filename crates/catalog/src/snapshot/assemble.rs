@@ -65,6 +65,7 @@ pub fn assemble(parts: AssembleInput<'_>) -> (Catalog, ReloadSummary) {
     let everything = assembler.manifests(&of_kind(FileKind::Manifest), builtin);
     let connections = of_kind(FileKind::Connection);
     let mut stale = assembler.connections(&connections, everything);
+    stale.extend(assembler.statement_types(&of_kind(FileKind::StatementTypes)));
     stale.extend(assembler.project(&of_kind(FileKind::Project), &connections, everything));
     stale.extend(assembler.update_relations(&of_kind(FileKind::Automation)));
     stale.extend(assembler.users_of_code(&of_kind(FileKind::Code)));
@@ -171,6 +172,21 @@ impl Assembler<'_> {
             None => next.invalid_connections.insert_mut(name.to_owned()),
         }
         self.add_report(path, Arc::new(report));
+    }
+
+    /// Updates the reports of changed descriptions of statements. Returns the files that use their connections.
+    fn statement_types(&mut self, changed: &Paths) -> Paths {
+        let mut affected = Paths::new();
+        for path in changed {
+            self.next.reports.remove_mut(path);
+            if let Some(file) = self.next.folder.get(path) {
+                let report = Arc::new(file.report());
+                self.add_report(path, report);
+            }
+            let name = stem(path).trim_end_matches(".types");
+            affected.extend(self.next.relations.paths_with(RelationKind::UsesConnection, name).cloned());
+        }
+        affected
     }
 
     /// Updates `project.yaml` if it changed, or the connections that it may name. Returns the files that may take its defaults.

@@ -61,6 +61,7 @@ impl Catalog {
             may_be_sent: &|event| self.may_be_sent(event),
             nearest_sent: &|event| self.nearest_sent(event),
             saved_body: &|trigger| self.saved_body(automation, trigger),
+            described: &|connection| self.described_statements(connection),
         };
         let checked = check::automation(automation, unreadable, load_report, &context);
         let missing = [

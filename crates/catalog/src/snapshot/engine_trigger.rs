@@ -70,12 +70,17 @@ impl EngineFilter {
     /// Returns true if it wants what happens to an automation; `None` for what concerns no automation.
     #[must_use]
     pub fn wants_automation(&self, automation: Option<&Automation>) -> bool {
-        let Some(automation) = automation else {
-            return self.automations.is_empty() && self.labels.is_empty();
-        };
-        let is_named = self.automations.is_empty() || self.automations.contains(automation.id.as_str());
-        let is_labelled =
-            self.labels.is_empty() || automation.labels.iter().any(|it| self.labels.contains(it));
+        match automation {
+            Some(automation) => self.wants(automation.id.as_str(), &automation.labels),
+            None => self.automations.is_empty() && self.labels.is_empty(),
+        }
+    }
+
+    /// Returns true if it wants what happens to the automation with this id and these labels.
+    #[must_use]
+    pub fn wants(&self, id: &str, labels: &[String]) -> bool {
+        let is_named = self.automations.is_empty() || self.automations.contains(id);
+        let is_labelled = self.labels.is_empty() || labels.iter().any(|it| self.labels.contains(it));
         is_named && is_labelled
     }
 

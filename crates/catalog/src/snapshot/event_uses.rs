@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::AutomationId;
+use model::action::{InputSpec, InputType};
 use model::automation::{Automation, TriggerKey, Verb, WaitOn};
 
 use super::{Catalog, Mount};
@@ -34,6 +35,27 @@ impl Catalog {
             }
         }
         uses
+    }
+
+    /// Returns the fields that the enabled triggers on an own event declare. A field is required if one of them requires it, and takes
+    /// anything if they declare different types. It has no default: each trigger fills in its own.
+    #[must_use]
+    pub fn declared_data(&self, event: &str) -> Vec<InputSpec> {
+        let consumers = self.awaited_events().consumers(event).iter();
+        let mut merged: Vec<InputSpec> = Vec::new();
+        for declared in consumers.filter_map(|mount| mount.on().own_event()).flat_map(|own| &own.data) {
+            match merged.iter_mut().find(|field| field.name == declared.name) {
+                None => merged.push(InputSpec { default: None, ..declared.clone() }),
+                Some(field) => {
+                    field.required |= declared.required;
+                    field.description = field.description.take().or_else(|| declared.description.clone());
+                    if field.kind != declared.kind {
+                        field.kind = InputType::Any;
+                    }
+                }
+            }
+        }
+        merged
     }
 }
 

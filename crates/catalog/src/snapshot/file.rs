@@ -7,6 +7,7 @@ use std::sync::Arc;
 use language::load::{self, Loaded};
 use model::Connection;
 use model::automation::{Automation, AutomationId, Code, NameSetting, Trigger, Verb};
+use model::described::DescribedStatements;
 use model::engine_event::EngineEventName;
 use model::project::{PROJECT_FILE, Project};
 use text::diagnostic::{Diagnostic, Report, Source, Span};
@@ -18,6 +19,8 @@ use crate::project_dir::{self, ProjectFileError};
 
 /// Maximum bytes read from a YAML file; above the loader's own limit, so that the loader reports an oversized file.
 const MAX_BYTES: u64 = 512 << 10;
+/// The ending of a file with the statements of a connection.
+pub(super) const STATEMENT_TYPES: &str = ".types.yaml";
 /// The problem of a file that is not UTF-8 text.
 const NOT_UTF8: &str = "the file is not UTF-8 text";
 
@@ -28,6 +31,8 @@ pub enum FileKind {
     Manifest,
     /// A connection.
     Connection,
+    /// The statements of a connection, with the types that its database states: `connections/NAME.types.yaml`.
+    StatementTypes,
     /// An automation.
     Automation,
     /// JavaScript file that an automation names.
@@ -46,7 +51,7 @@ impl FileKind {
     pub(crate) fn folder(self) -> Option<&'static str> {
         match self {
             Self::Manifest => Some(Self::FOLDERS[0]),
-            Self::Connection => Some(Self::FOLDERS[1]),
+            Self::Connection | Self::StatementTypes => Some(Self::FOLDERS[1]),
             Self::Automation | Self::Code => Some(Self::FOLDERS[2]),
             Self::Project => None,
         }
@@ -65,6 +70,7 @@ impl FileKind {
         }
         let ends_in = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
         match kind {
+            Self::Connection if name.ends_with(STATEMENT_TYPES) => Some(Self::StatementTypes),
             _ if ends_in(&[".yaml", ".yml"]) => Some(kind),
             Self::Automation if ends_in(&model::automation::CODE_EXTENSIONS) => Some(Self::Code),
             _ => None,
@@ -89,6 +95,7 @@ pub(crate) enum Content {
         dependencies: Dependencies,
     },
     Connection(Arc<Loaded<Arc<Connection>>>),
+    StatementTypes(Arc<Loaded<Arc<DescribedStatements>>>),
     Project(Arc<Loaded<Arc<Project>>>),
     /// `Some` with the reason if the file cannot be read.
     Manifest(Option<Arc<Report>>),
@@ -182,6 +189,10 @@ impl File {
                 let loaded = load::connection(source.clone(), stem);
                 Content::Connection(Arc::new(into_shared(loaded, problem, &source)))
             }
+            FileKind::StatementTypes => {
+                let loaded = load::described_statements(source.clone());
+                Content::StatementTypes(Arc::new(into_shared(loaded, problem, &source)))
+            }
             FileKind::Project => {
                 Content::Project(Arc::new(into_shared(load::project(source.clone()), problem, &source)))
             }
@@ -203,6 +214,7 @@ impl File {
             Content::Automation { loaded, .. } => load::apply_allow_comments(loaded.report.clone()),
             Content::Connection(loaded) => load::apply_allow_comments(loaded.report.clone()),
             Content::Project(loaded) => load::apply_allow_comments(loaded.report.clone()),
+            Content::StatementTypes(loaded) => loaded.report.clone(),
             Content::Manifest(Some(report)) | Content::Code(Some(report)) | Content::Link(report) => {
                 Report::clone(report)
             }

@@ -17,6 +17,7 @@ mod own_events;
 mod poll_source;
 mod refused_level;
 mod relations;
+mod statements;
 mod trigger_hook;
 
 use std::collections::BTreeSet;
@@ -291,7 +292,7 @@ impl Catalog {
 
     /// Iterates over the sources of all readable connection and connector files.
     pub fn shared_sources(&self) -> impl Iterator<Item = &Arc<Source>> {
-        [FileKind::Connection, FileKind::Manifest]
+        [FileKind::Connection, FileKind::StatementTypes, FileKind::Manifest]
             .into_iter()
             .flat_map(|kind| self.folder.files(kind))
             .filter(|(_, file)| file.is_read)

@@ -13,6 +13,6 @@ pub fn trigger_hook<'a>(
     let Trigger::Event(event) = trigger else { return None };
     match &catalog.registry().event(&event.call.action.name)?.source {
         EventSource::Hook(hook) => Some((event, hook.clone())),
-        EventSource::Poll(_) | EventSource::Engine => None,
+        EventSource::Poll(_) | EventSource::Stream(_) | EventSource::Engine => None,
     }
 }

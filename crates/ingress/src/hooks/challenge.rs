@@ -33,9 +33,9 @@ impl Ingress {
         let (automation, now) = (&route.mount.deployment.automation, self.context.clock.now());
         self.hooks.check_challenge_rate(&self.context, route).await?;
         if challenge.rule.guard == ChallengeGuard::Verified {
-            self.verify(route, webhook, request)?;
+            self.verify(route, webhook, request).await?;
         }
-        let keys = self.challenge_keys(route, webhook, challenge)?;
+        let keys = self.challenge_keys(route, webhook, challenge).await?;
         let answer = trigger::challenge::respond(challenge, asked, request, &keys, now);
         let answer = answer.map_err(|(rejection, reason)| {
             tracing::info!(automation = %automation.id, sender = challenge.name, %reason, "a challenge was not answered");
@@ -48,7 +48,7 @@ impl Ingress {
         Ok(answer)
     }
 
-    fn challenge_keys(
+    async fn challenge_keys(
         &self,
         route: &Route,
         webhook: &WebhookTrigger,
@@ -56,15 +56,15 @@ impl Ingress {
     ) -> Result<Vec<Key>, Rejection> {
         let keys = match (&challenge.key, &webhook.verify) {
             (ChallengeKey::Dedicated(secret), _) => {
-                self.context.secrets.challenge_key(secret).map(|key| vec![key])
+                self.context.secrets.challenge_key(secret).await.map(|key| vec![key])
             }
-            (ChallengeKey::FromVerify, Some(verify)) => self.context.secrets.keys(verify),
+            (ChallengeKey::FromVerify, Some(verify)) => self.context.secrets.keys(verify).await,
             (ChallengeKey::FromVerify, None) | (ChallengeKey::None, _) => Ok(Vec::new()),
         };
         keys.map_err(|error| {
             let automation = &route.mount.deployment.automation.id;
             tracing::error!(%automation, error = error.message, "a challenge cannot be answered, and is refused");
-            Rejection::unverified()
+            super::sender::without_key(&error)
         })
     }
 
@@ -110,7 +110,7 @@ impl Ingress {
                 "`{trigger}` has no sender that supplies its own secret; senders with `challenge: asana` do"
             ))
         })?;
-        if self.context.secrets.secret(&name)?.is_some() {
+        if self.context.secrets.secret(&name).await?.is_some() {
             let way_out = "remove it first if the sender should supply another";
             return Err(Error::Input(format!("the secret `{name}` is already set; {way_out}")));
         }

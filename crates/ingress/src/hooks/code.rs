@@ -45,8 +45,9 @@ impl Ingress {
             .code()
             .trigger(&mount.declared().id)
             .ok_or("the file of the trigger's code is not there")?;
-        let config_vars =
-            Value::from(self.context.secrets.config_vars(automation).map_err(ActionError::into_message)?);
+        let config_vars = Value::from(
+            self.context.secrets.config_vars(automation).await.map_err(ActionError::into_message)?,
+        );
         let (execution_id, started_at) = (id.to_string(), self.context.clock.now().to_string());
         let call = Call {
             module,

@@ -8,6 +8,7 @@ mod code;
 mod limits;
 mod refusal;
 mod route;
+mod sender;
 mod shared_limits;
 mod start_inputs;
 
@@ -19,7 +20,7 @@ use expression::{EvaluationError, Expression};
 use jiff::Timestamp;
 use model::AutomationId;
 use model::action::{ActionError, ErrorKind};
-use model::automation::{DedupBy, TriggerKey, WebhookMode, WebhookTrigger};
+use model::automation::{TriggerKey, WebhookMode, WebhookTrigger};
 use model::execution::Origin;
 use model::failpoint::Failpoint;
 use model::payload::{HttpResponse, Payload};
@@ -28,6 +29,7 @@ use tokio::sync::SemaphorePermit;
 use trigger::Rejection;
 use trigger::dedup::{DedupKey, DedupScope, dedup_keys};
 use trigger::response;
+use trigger::verify::Verifier;
 use trigger::webhook::{ReceivedRequest, Request};
 use value::budget::Budget;
 use value::{FileStorage, Map, Value};
@@ -110,7 +112,8 @@ impl Ingress {
     ) -> Result<Reply, Rejection> {
         let webhook = match Receiver::of(route.mount.on()) {
             Some(Receiver::Webhook(webhook)) => webhook,
-            Some(Receiver::Event) => return self.receive_event(catalog, route, request).await,
+            // Rare calls are on the heap, so that the future of every request has no room for them.
+            Some(Receiver::Event) => return Box::pin(self.receive_event(catalog, route, request)).await,
             None => return Err(Rejection::not_a_webhook()),
         };
         check_enabled(route)?;
@@ -118,12 +121,12 @@ impl Ingress {
             && let Some(asked) = trigger::challenge::detect(challenge, &request)
         {
             let answer = Box::pin(self.answer_challenge(route, webhook, challenge, &asked, &request)).await;
-            self.capture_non_trigger(route, &request, NonTrigger::Challenge, &answer).await;
+            Box::pin(self.capture_non_trigger(route, &request, NonTrigger::Challenge, &answer)).await;
             return answer.map(Reply::from);
         }
         if let Some(answer) = trigger::webhook::probe(webhook, &request.method) {
             let answer = Ok(answer);
-            self.capture_non_trigger(route, &request, NonTrigger::Probe, &answer).await;
+            Box::pin(self.capture_non_trigger(route, &request, NonTrigger::Probe, &answer)).await;
             return answer.map(Reply::from);
         }
         if self.is_listening(route).await?
@@ -186,15 +189,16 @@ impl Ingress {
         };
         // Compressed bodies, bodies on disk and large ones take longer than a task may hold a thread of the runtime.
         if request.body.is_external() || is_compressed || request.body.len() > LARGE_BODY {
+            let proof = self.proof(route, webhook).await?.map(Verifier::into_owned);
             let (engine, route, webhook) = (self.clone(), route.clone(), webhook.clone());
             return self
                 .large_work(move || {
-                    let signed = engine.verify(&route, &webhook, &request)?;
+                    let signed = engine.verify_with(proof.as_ref(), &route, &webhook, &request)?;
                     Ok((signed, trigger::webhook::receive(&webhook, request)?))
                 })
                 .await;
         }
-        let signed = self.verify(route, webhook, &request)?;
+        let signed = self.verify(route, webhook, &request).await?;
         let received = trigger::webhook::parse(webhook, request)?;
         if !trigger::webhook::fits_inline(webhook, &received.results) {
             let (webhook, results) = (webhook.clone(), received.results.clone());
@@ -267,7 +271,7 @@ impl Ingress {
             self.find_duplicate(route, &names).await.map_err(|error| rejection_for(&error, is_sync))?
         {
             drop(dedup_lock);
-            return self.respond_to_duplicate(route, webhook, sent).await;
+            return Box::pin(self.respond_to_duplicate(route, webhook, sent)).await;
         }
         let now = self.context.clock.now();
         let id = self.admission.ids.next(now);
@@ -310,7 +314,9 @@ impl Ingress {
                 Some(answer) => Ok(answer.into()),
                 None => Ok(self.first_answer(webhook, id, progress).await.into()),
             },
-            Acceptance { accepted: sent, .. } => self.respond_to_duplicate(route, webhook, sent).await,
+            Acceptance { accepted: sent, .. } => {
+                Box::pin(self.respond_to_duplicate(route, webhook, sent)).await
+            }
         }
     }
 
@@ -380,42 +386,11 @@ impl Ingress {
         self.context.rejections.count(automation, reason);
     }
 
-    /// Verifies the sender before anything of the request is parsed. Returns the hash of the signed bytes if the
-    /// Automation deduplicates by it.
-    fn verify(
-        &self,
-        route: &Route,
-        webhook: &WebhookTrigger,
-        request: &Request,
-    ) -> Result<Option<[u8; 32]>, Rejection> {
-        let Some(verify) = &webhook.verify else { return Ok(None) };
-        if self.context.doubles.as_ref().is_some_and(|doubles| doubles.trusts_senders()) {
-            return Ok(None);
-        }
-        let automation = &route.mount.deployment.automation.id;
-        let proof = self.context.secrets.proof(verify).map_err(|error| {
-            // Without the secret no request can be verified, so all of them are rejected.
-            tracing::error!(%automation, error = error.message, "requests cannot be verified, and are refused");
-            Rejection::unverified().with_detail(error.message.clone())
-        })?;
-        let url = self.public_url_of(route, request);
-        let verified = trigger::verify::verify(&proof, request, &url, self.context.clock.now());
-        let proven = verified.map_err(|(rejection, reason)| {
-            tracing::info!(%automation, %reason, "a request was refused: its sender could not be verified");
-            rejection.with_detail(reason.to_string())
-        })?;
-        let by_signed = webhook.dedup.as_ref().is_some_and(|dedup| dedup.by == DedupBy::Signed);
-        if let Some(key) = proven.key {
-            self.hooks.record_key_use(&route.mount.key(), key, self.context.clock.now());
-        }
-        Ok(by_signed.then(|| proven.signed_hash()).flatten())
-    }
-
     async fn condition_holds(&self, route: &Route, results: &Value) -> Result<bool, Rejection> {
         let automation = &route.mount.deployment.automation;
         let trigger = route.mount.declared();
         let Some(condition) = &trigger.condition else { return Ok(true) };
-        let error = match self.context.trigger_scope(automation, trigger, results.clone()) {
+        let error = match self.context.trigger_scope(automation, trigger, results.clone()).await {
             Ok(scope) => match self.trigger_condition(condition, &scope).await {
                 Ok(holds) => return Ok(holds),
                 Err(error) if error.exceeded.is_some() => {
@@ -539,9 +514,13 @@ impl Ingress {
     pub async fn evaluate_trigger_condition(&self, mount: &Mount, payload: &Payload) -> Condition {
         let (automation, trigger) = (&mount.deployment.automation, mount.declared());
         let Some(condition) = &trigger.condition else { return Condition::Holds };
-        let scope = trigger::results(payload).map_err(|rejection| rejection.message).and_then(|results| {
-            self.context.trigger_scope(automation, trigger, results).map_err(ActionError::into_message)
-        });
+        let scope = match trigger::results(payload) {
+            Ok(results) => {
+                let scope = self.context.trigger_scope(automation, trigger, results).await;
+                scope.map_err(ActionError::into_message)
+            }
+            Err(rejection) => Err(rejection.message),
+        };
         let error = match scope {
             Ok(scope) => match self.trigger_condition(condition, &scope).await {
                 Ok(true) => return Condition::Holds,

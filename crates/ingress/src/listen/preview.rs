@@ -77,7 +77,7 @@ impl Ingress {
     async fn evaluate_trigger(&self, mount: &Mount, results: Value, preview: &mut PayloadPreview) -> Value {
         let (automation, trigger) = (&mount.deployment.automation, mount.declared());
         if let Some(condition) = &trigger.condition {
-            let holds = match self.context.trigger_scope(automation, trigger, results.clone()) {
+            let holds = match self.context.trigger_scope(automation, trigger, results.clone()).await {
                 Ok(scope) => {
                     self.trigger_condition(condition, &scope).await.map_err(|error| error.to_string())
                 }

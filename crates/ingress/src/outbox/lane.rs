@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use model::ExecutionId;
 use model::automation::TriggerKey;
 use model::execution::OutboxEvent;
-use runtime::{Error, MonotonicTime, NewStart, parse_engine_row_name};
+use runtime::{DeliveryWait, Error, MonotonicTime, NewStart, parse_engine_row_name};
 use store::{Accept, OutboxRow};
 
 use crate::ingress::Ingress;
@@ -54,6 +54,7 @@ impl Ingress {
     /// Delivers the events with a name until no event is left, or no event that a trigger could take.
     pub(super) async fn deliver(self: Arc<Self>, name: String, mut lane: Lane) -> (Lane, Delivered) {
         let Some(_hold) = self.peers.shards.hold_shard(OutboxRow::shard_of(&name)) else {
+            self.context.outbox.set_waits(&name, Vec::new());
             self.leave_engine_rows(&name);
             return (Lane::default(), Delivered::Elsewhere);
         };
@@ -62,9 +63,14 @@ impl Ingress {
             Some((event, trigger)) => self.deliver_engine(&name, event, &trigger).await,
             None => delivery.run(&name).await,
         };
+        let mut waits = delivery.waits();
         let delivered = match delivered {
             Ok(delivered) => delivered,
             Err(error) => {
+                waits = vec![DeliveryWait {
+                    trigger: None,
+                    reason: format!("{error}; it is tried again every second"),
+                }];
                 if let Error::Store(error) = &error {
                     self.context.lost(error);
                 } else if self.context.accepting() {
@@ -73,6 +79,7 @@ impl Ingress {
                 Delivered::NotAll
             }
         };
+        self.context.outbox.set_waits(&name, if delivered == Delivered::NotAll { waits } else { Vec::new() });
         (lane, delivered)
     }
 }
@@ -86,6 +93,14 @@ struct Delivery<'a> {
 }
 
 impl Delivery<'_> {
+    /// Returns the reasons why events are left.
+    fn waits(&self) -> Vec<DeliveryWait> {
+        let most = self.ingress.context.settings.limits.queue;
+        let reason = || format!("the queue of executions is full (limits.queue: {most})");
+        let blocked = self.blocked.iter();
+        blocked.map(|key| DeliveryWait { trigger: Some(key.name()), reason: reason() }).collect()
+    }
+
     async fn run(&mut self, name: &str) -> Result<Delivered, Error> {
         let (mut after, mut left) = (None, 0);
         let mut seen = BTreeSet::new();

@@ -43,7 +43,7 @@ impl Ingress {
         let trace = trace.map(|trace| Trace { depth: trace.depth.saturating_add(1), ..trace }.to_string());
         let origin = event.origin(trace);
         let (payload, by, fails) = self.prepare_event(mount, event.event.clone()).await?;
-        Some(NewStart { start: Start { payload, origin, by }, fails, key })
+        Some(NewStart { start: Start { payload, origin, by }, fails, key, dedup: Vec::new() })
     }
 }
 

@@ -6,6 +6,7 @@ mod cycle;
 mod dedup;
 mod request;
 mod view;
+mod wake;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,6 +33,8 @@ pub use view::{PollError, PollView};
 
 /// The delays of a poll whose result the store did not take.
 const STORE_DELAYS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
+/// The shortest time between two polls that something woke.
+const WAKE_GAP: Duration = Duration::from_secs(1);
 /// Maximum number of concurrent polls.
 const MAX_CONCURRENT: usize = 32;
 
@@ -43,6 +46,8 @@ pub(crate) struct Polls {
     /// Locks by trigger: polling, resetting and rewinding exclude each other.
     locks: KeyedLocks,
     slots: Semaphore,
+    /// The tasks that listen for what wakes a poll.
+    listeners: Mutex<wake::Listeners>,
 }
 
 #[derive(Default)]
@@ -65,6 +70,10 @@ struct Entry {
     busy: bool,
     /// True if this node polls, and no other one. Otherwise it is not in `order`.
     is_here: bool,
+    /// Time at which something last woke it.
+    woken_at: Option<MonotonicTime>,
+    /// True if something woke it while it ran: it runs again.
+    runs_again: bool,
 }
 
 impl Default for Polls {
@@ -74,6 +83,7 @@ impl Default for Polls {
             wake: Notify::new(),
             locks: KeyedLocks::default(),
             slots: Semaphore::new(MAX_CONCURRENT),
+            listeners: Mutex::default(),
         }
     }
 }
@@ -139,7 +149,7 @@ impl<'a> PollRequest<'a> {
             Self::Event(event, spec) => match (&event.every, &spec.source) {
                 (Some((every, _)), _) => *every,
                 (None, EventSource::Poll(polled)) => polled.every,
-                (None, EventSource::Hook(_) | EventSource::Engine) => Duration::MAX,
+                (None, EventSource::Hook(_) | EventSource::Stream(_) | EventSource::Engine) => Duration::MAX,
             },
         }
     }
@@ -184,6 +194,9 @@ impl Timed for PollTimer {
             }
         }
         ingress.polls.adopt(ingress, pending.automations);
+        let here = ingress.polls.keys_here();
+        let mut listeners = ingress.polls.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        listeners.adopt(ingress, here.into_iter());
     }
 
     fn next(&self) -> Option<Due> {
@@ -280,8 +293,17 @@ impl Polls {
                 state.order.insert((progress.next, id.clone()));
             }
             let Progress { poll_state, last_success, next } = progress;
-            let entry =
-                Entry { every, poll_state, last_success, next, store_delays: STORE_DELAYS, busy, is_here };
+            let entry = Entry {
+                every,
+                poll_state,
+                last_success,
+                next,
+                store_delays: STORE_DELAYS,
+                busy,
+                is_here,
+                woken_at: None,
+                runs_again: false,
+            };
             state.entries.insert(id, entry);
         }
     }
@@ -331,10 +353,44 @@ impl Polls {
         let mut state = self.state();
         if let Some(entry) = state.entries.get_mut(id) {
             entry.busy = false;
+            if std::mem::take(&mut entry.runs_again) {
+                entry.next = entry.woken_at.map_or(entry.next, |at| entry.next.min(at));
+            }
             let next = entry.next;
             if entry.is_here {
                 state.order.insert((next, id.clone()));
             }
+        }
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    /// The polls of this node.
+    fn keys_here(&self) -> Vec<TriggerKey> {
+        let state = self.state();
+        let here = state.entries.iter().filter(|(_, entry)| entry.is_here);
+        here.map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Lets a poll run at once, at most once in [`WAKE_GAP`]. One that fails keeps its delay.
+    fn wake_up(&self, id: &TriggerKey, now: MonotonicTime) {
+        let mut state = self.state();
+        let Some(entry) = state.entries.get_mut(id).filter(|entry| entry.poll_state.failures == 0) else {
+            return;
+        };
+        let at = entry.woken_at.map_or(now, |before| before.after(WAKE_GAP).max(now));
+        if entry.busy {
+            (entry.runs_again, entry.woken_at) = (true, Some(at));
+            return;
+        }
+        if entry.next <= at {
+            return;
+        }
+        let before = std::mem::replace(&mut entry.next, at);
+        entry.woken_at = Some(at);
+        if entry.is_here {
+            state.order.remove(&(before, id.clone()));
+            state.order.insert((at, id.clone()));
         }
         drop(state);
         self.wake.notify_one();

@@ -6,13 +6,14 @@ use connector::{Action, Call, EventSource, LogSink, PolledEvent, Record, Since};
 use jiff::Timestamp;
 use model::LogLevel;
 use model::action::ActionError;
-use model::automation::{ActionStep, Automation, NameSetting, PollStart, PollTrigger};
+use model::automation::{ActionStep, Automation, NameSetting, PollStart, PollTrigger, TriggerKey};
 use store::{PollState, PollWrite};
 use value::instant::Instant;
 use value::{Budget, Map, Reserved, Value};
 
 use super::PollRequest;
 use super::dedup::{Item, PollResult, digest};
+use super::wake::woken;
 use crate::ingress::Ingress;
 use catalog::Catalog;
 use runtime::is_address;
@@ -31,7 +32,8 @@ pub(super) async fn request_items(
     request: &PollRequest<'_>,
     poll_state: &PollState,
 ) -> Result<PollResult, String> {
-    let config_vars = ingress.context.secrets.config_vars(automation).map_err(ActionError::into_message)?;
+    let config_vars =
+        ingress.context.secrets.config_vars(automation).await.map_err(ActionError::into_message)?;
     let about = Map::from_iter([("id", automation.id.as_str()), ("name", automation.name.as_str())]);
     let names = Map::from_iter([
         ("configVars", Value::from(config_vars)),
@@ -67,6 +69,28 @@ pub(super) async fn request_items(
             requester.pages(polled, with, poll_state, request.start()).await
         }
     }
+}
+
+/// Listens for what wakes the poll of a trigger. Returns the reason for which it does not any more.
+pub(super) async fn listen(
+    ingress: &Ingress,
+    key: &TriggerKey,
+    wake: &(dyn Fn() + Send + Sync),
+) -> Result<Value, String> {
+    let catalog = ingress.context.catalog.load_full();
+    let mount = catalog.trigger(key).ok_or("the trigger is gone")?;
+    let (event, polled) = woken(mount.on(), &catalog).ok_or("nothing is to wake the poll any more")?;
+    let config_vars = ingress.context.secrets.config_vars(&mount.deployment.automation).await;
+    let config_vars = Value::from(config_vars.map_err(ActionError::into_message)?);
+    let names = Map::from_iter([("configVars", config_vars)]);
+    let mut with = polled.with.clone();
+    for (name, value) in inputs(ingress, &catalog, &event.call, &names).await?.iter() {
+        with.insert(name.clone(), value.clone());
+    }
+    let share = Share::default();
+    let answers = ingress.context.answer_memory(&share);
+    let requester = Requester { ingress, catalog: &catalog, call: &event.call, answers };
+    requester.call_or_listen(&polled.action, &with, Some(wake)).await
 }
 
 /// Evaluates the inputs of the polled action.
@@ -181,6 +205,16 @@ struct Requester<'a> {
 
 impl Requester<'_> {
     async fn call(&self, name: &str, inputs: &Map) -> Result<Value, String> {
+        self.call_or_listen(name, inputs, None).await
+    }
+
+    /// Calls an action, or listens with it until that ends with an error.
+    async fn call_or_listen(
+        &self,
+        name: &str,
+        inputs: &Map,
+        wake: Option<&(dyn Fn() + Send + Sync)>,
+    ) -> Result<Value, String> {
         let action = self.catalog.registry().action(name).cloned();
         let action = action.ok_or_else(|| format!("the action `{name}` no longer exists"))?;
         let inputs = connector::check_inputs(action.spec(), inputs, &Reserved::nothing())
@@ -208,7 +242,11 @@ impl Requester<'_> {
             files: self.ingress.context.file_access(),
             time_left: None,
         };
-        Action::call(&*action, call).await.map_err(ActionError::into_message)
+        let result = match wake {
+            None => Action::call(&*action, call).await,
+            Some(wake) => Err(action.listen(call, wake).await),
+        };
+        result.map_err(ActionError::into_message)
     }
 
     /// Reads a list sorted newest first, page by page, until it reaches a record older than the last known one minus

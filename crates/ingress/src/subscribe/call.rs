@@ -33,7 +33,7 @@ impl Ingress {
                 "other systems cannot reach this daemon: set `publicUrl` to its public address".to_owned()
             );
         }
-        let inputs = self.event_inputs(&mount)?;
+        let inputs = self.event_inputs(&mount).await?;
         let stored = Value::from(inputs.clone());
         if self.context.settings.redactor.redact_value(stored.clone()) != stored {
             // Unsubscribing needs the inputs again, and masked ones would not work.
@@ -122,9 +122,11 @@ impl Ingress {
         hex::encode(self.context.secret.derive(&[b"event", trigger.to_string().as_bytes()]))
     }
 
-    fn event_inputs(&self, mount: &Mount) -> Result<Map, String> {
+    /// Evaluates the inputs of the event of a trigger.
+    pub(crate) async fn event_inputs(&self, mount: &Mount) -> Result<Map, String> {
         let automation = &mount.deployment.automation;
-        let config_vars = self.context.secrets.config_vars(automation).map_err(ActionError::into_message)?;
+        let config_vars =
+            self.context.secrets.config_vars(automation).await.map_err(ActionError::into_message)?;
         let about = Map::from_iter([("id", automation.id.as_str()), ("name", automation.name.as_str())]);
         let scope = Value::from(Map::from_iter([
             ("configVars", Value::from(config_vars)),

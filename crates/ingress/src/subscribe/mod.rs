@@ -344,13 +344,13 @@ impl Ingress {
             Err(_) if self.subscriptions.table().unstored(&id).is_some() => return self.end_change(&id),
             Err(error) => {
                 now.failures = now.failures.saturating_add(1);
+                self.raise_subscription_failure(&now, &error).await;
                 if now.removing && now.failures >= MAX_FAILURES {
                     tracing::error!(%trigger, event, error, "a subscription could not be taken back, and is given up");
                     self.forget_subscription(&id).await;
                     return self.end_change(&id);
                 }
                 tracing::warn!(%trigger, event, error, failures = now.failures, leaving = now.removing, "a subscription could not be set right");
-                self.raise_subscription_failure(&now, &error).await;
                 now.error = Some(error);
                 now.next_at = Some(retry_at(self.context.clock.now(), now.failures));
             }

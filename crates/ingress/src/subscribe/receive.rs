@@ -1,5 +1,7 @@
 //! Handles requests that deliver a subscribed event: verifies the sender, checks the event type and removes duplicates.
 
+use std::borrow::Cow;
+
 use model::automation::WebhookTrigger;
 use model::execution::Origin;
 use model::payload::{HttpResponse, Payload};
@@ -106,7 +108,7 @@ impl Ingress {
         let encoding = verify.keys().first().map_or(model::automation::Encoding::Text, |key| key.encoding);
         let key = Key::parse(secret, encoding, None, None).map_err(|_| refused())?;
         let url = self.event_url(&route.mount, route.is_test);
-        let proof = Verifier::Keys(verify, vec![key]);
+        let proof = Verifier::Keys(Cow::Borrowed(verify), vec![key]);
         trigger::verify::verify(&proof, request, &url, self.context.clock.now()).map(drop).map_err(
             |(rejection, reason)| {
                 let trigger = route.mount.key();

@@ -112,6 +112,7 @@ pub const CHECK_WARNING_CODES: &[&str] = &[
     "never-equal",
     "no-retry",
     "nobody-sends",
+    "not-built",
     "not-in-of",
     "other-scope",
     "other-spelling",

@@ -8,7 +8,7 @@ use expression::Expression;
 use expression::template::Template;
 use model::automation::{
     ActionStep, Automation, DeclaredTrigger, Level, LeveledWord, NameSetting, RepeatStep, Setting, Step,
-    StepRetry, SwitchCases, Verb, WaitForStep, WaitOn,
+    StepRetry, SwitchCases, Trigger, Verb, WaitForStep, WaitOn,
 };
 use model::engine_event::EngineEventName;
 use text::diagnostic::Span;
@@ -54,6 +54,16 @@ static WORDS: &[Word] = &[
         level: Level::SECOND,
         word: "event of the engine",
         find: |automation| trigger(automation, |trigger| EngineEventName::of(&trigger.on).is_some()),
+    },
+    Word {
+        level: Level::SECOND,
+        word: "message of a broker",
+        find: |automation| {
+            trigger(
+                automation,
+                |trigger| matches!(&trigger.on, Trigger::Event(event) if event.call.action.name.ends_with(".message")),
+            )
+        },
     },
     Word {
         level: Level::SECOND,

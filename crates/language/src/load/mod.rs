@@ -12,6 +12,7 @@ mod common;
 mod computed;
 mod connection;
 mod defaults;
+mod described;
 mod inputs;
 pub(crate) mod keys;
 mod level;
@@ -32,6 +33,7 @@ use std::sync::Arc;
 
 use model::automation::Automation;
 use model::connection::Connection;
+use model::described::DescribedStatements;
 use model::project::Project;
 use model::test_suite::Suite;
 use text::diagnostic::{Diagnostic, Diagnostics, Report, Severity, Source};
@@ -115,6 +117,13 @@ pub fn connection(source: Arc<Source>, stem: &str) -> Loaded<Connection> {
     let lower =
         |node: &Node, source, diagnostics: &Diagnostics| connection::read(node, stem, source, diagnostics);
     read(source, lower, |node, source, _, _| lint::connection(node, source))
+}
+
+/// Loads the described statements of a connection.
+#[must_use]
+pub fn described_statements(source: Arc<Source>) -> Loaded<DescribedStatements> {
+    let lower = |node: &Node, _, diagnostics: &Diagnostics| described::read(node, diagnostics);
+    read(source, lower, |_, _, _, _| Vec::new())
 }
 
 /// Loads `project.yaml`.

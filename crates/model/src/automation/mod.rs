@@ -36,9 +36,9 @@ pub use setting::{NameSelection, NameSetting, Setting};
 pub use step::{Block, BlockKind, Handler, NestedBlock, OnError, OnInterrupt, Step, Undo, Verb};
 pub use step_retry::{RetryRule, StepRetry};
 pub use trigger::{
-    Cadence, DeclaredTrigger, Dedup, DedupBy, Delivery, EventTrigger, LocalTime, Misfire, Overlap,
-    OwnEventTrigger, PollStart, PollTrigger, RateLimit, ScheduleTrigger, StartForm, StaticResponse, Trigger,
-    TriggerKind, WebhookMode, WebhookTrigger, Weekday,
+    Cadence, DeclaredTrigger, Dedup, DedupBy, Delivery, EventTrigger, LocalTime, MessageBatch, Misfire,
+    Overlap, OwnEventTrigger, Poison, PollStart, PollTrigger, RateLimit, ScheduleTrigger, StartForm,
+    StaticResponse, StreamSettings, Trigger, TriggerKind, WebhookMode, WebhookTrigger, Weekday,
 };
 
 pub use trigger_key::{InvalidTriggerKey, TriggerId, TriggerKey};

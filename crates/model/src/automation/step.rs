@@ -102,16 +102,25 @@ impl Step {
     /// Returns the expressions that compute its settings, in the order of their evaluation when the step begins, after its condition.
     #[must_use]
     pub fn computed_settings(&self) -> Vec<&Expression> {
-        let timeout = self.timeout.as_ref().and_then(Setting::expression);
-        let retry = self.retry.as_deref().into_iter().flat_map(StepRetry::computed_settings);
-        let of_verb = match &self.verb {
-            Verb::Action(call) => [call.connection.as_ref().and_then(selecting), None],
-            Verb::Call(call) => [selecting(&call.automation), None],
-            Verb::ForEach(each) => [each.concurrency.expression(), None],
-            Verb::Repeat(repeat) => [repeat.max.expression(), repeat.delay.expression()],
-            _ => [None, None],
-        };
-        timeout.into_iter().chain(retry).chain(of_verb.into_iter().flatten()).collect()
+        // Each step of an execution asks for them, and nearly all have none.
+        let mut found = Vec::new();
+        if let Some(timeout) = &self.timeout {
+            found.extend(timeout.expression());
+        }
+        if let Some(retry) = &self.retry {
+            found.extend(retry.computed_settings());
+        }
+        match &self.verb {
+            Verb::Action(call) => found.extend(call.connection.as_ref().and_then(selecting)),
+            Verb::Call(call) => found.extend(selecting(&call.automation)),
+            Verb::ForEach(each) => found.extend(each.concurrency.expression()),
+            Verb::Repeat(repeat) => {
+                found.extend(repeat.max.expression());
+                found.extend(repeat.delay.expression());
+            }
+            _ => {}
+        }
+        found
     }
 }
 

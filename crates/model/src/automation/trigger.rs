@@ -197,6 +197,74 @@ pub struct EventTrigger {
     pub start: Option<(PollStart, Span)>,
     /// The delivery of several events, and its span; `None` for the default.
     pub deliver: Option<(Delivery, Span)>,
+    /// The settings for messages of a broker.
+    pub stream: StreamSettings,
+}
+
+/// The settings of a trigger on messages of a broker, each with its span.
+#[derive(Clone, Debug, Default)]
+pub struct StreamSettings {
+    /// The size of a commit; `None` for the default.
+    pub batch: Option<(MessageBatch, Span)>,
+    /// The handling of messages that cannot start an execution; `None` for the default.
+    pub poison: Option<(Poison, Span)>,
+    /// The number of consumers; `None` for one.
+    pub consumers: Option<(u32, Span)>,
+}
+
+impl StreamSettings {
+    /// The maximum number of consumers of a trigger.
+    pub const MAX_CONSUMERS: u32 = 16;
+
+    /// Returns the keys that are set, with their spans.
+    pub fn keys(&self) -> impl Iterator<Item = (&'static str, Span)> {
+        let batch = self.batch.map(|(_, span)| ("batch", span));
+        let poison = self.poison.as_ref().map(|(_, span)| ("poison", *span));
+        let consumers = self.consumers.map(|(_, span)| ("consumers", span));
+        [batch, poison, consumers].into_iter().flatten()
+    }
+}
+
+/// The size of a commit of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageBatch {
+    /// The maximum number of messages.
+    pub max: usize,
+    /// The time for which it waits for more after the first message.
+    pub within: Duration,
+}
+
+impl MessageBatch {
+    /// The largest `max`.
+    pub const MAX: usize = 500;
+    /// The longest `within`.
+    pub const MAX_WITHIN: Duration = Duration::from_secs(30);
+}
+
+impl Default for MessageBatch {
+    fn default() -> Self {
+        Self { max: 100, within: Duration::ZERO }
+    }
+}
+
+/// The handling of messages that cannot start an execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Poison {
+    /// The number of attempts before a message goes to the list.
+    pub after: u32,
+    /// The subject or queue to which a copy is published; `None` for no copy.
+    pub to: Option<String>,
+}
+
+impl Poison {
+    /// The largest `after`.
+    pub const MAX_AFTER: u32 = 100;
+}
+
+impl Default for Poison {
+    fn default() -> Self {
+        Self { after: 5, to: None }
+    }
 }
 
 /// A trigger on an own event, which `events.emit` or the API sends.

@@ -508,6 +508,12 @@ impl Origin {
         if let Self::Emitted { event, .. } = self { Some(event) } else { None }
     }
 
+    /// Returns the id of the own event, or of the event of the engine, that started it.
+    #[must_use]
+    pub fn event_id(&self) -> Option<&str> {
+        if let Self::Emitted { id, .. } = self { Some(id) } else { None }
+    }
+
     /// Returns the execution that this one replays.
     #[must_use]
     pub fn replay_of(&self) -> Option<ExecutionId> {
@@ -515,6 +521,18 @@ impl Origin {
             Self::Replay { of, .. } => Some(*of),
             _ => None,
         }
+    }
+
+    /// Returns the execution whose event started this one: an own event that it sent, or an event of the engine about it.
+    #[must_use]
+    pub fn sender(&self) -> Option<ExecutionId> {
+        if let Self::Emitted { sender, .. } = self { *sender } else { None }
+    }
+
+    /// Returns the step that sent the own event, with its iteration indices.
+    #[must_use]
+    pub fn sender_step(&self) -> Option<&str> {
+        if let Self::Emitted { step, .. } = self { step.as_deref() } else { None }
     }
 
     /// Returns the name used in tables and filters.

@@ -168,7 +168,7 @@ fn insert(connection: &Connection, record: &ExecutionRecord, shelf: i64) -> rusq
         record.logs,
         i64::try_from(record.waits.len()).unwrap_or(i64::MAX),
         start,
-        record.replay_of().as_ref().map(ExecutionId::as_bytes),
+        record.cause().as_ref().map(ExecutionId::as_bytes),
     ])?;
     for (first, lines) in &record.lines {
         let sql = "INSERT INTO logs (execution, first, lines) VALUES (?1, ?2, ?3)";

@@ -18,7 +18,7 @@ pub use cut::{cut, read_cut};
 pub use events::{EncodedEvents, decode_events};
 pub use external::{ExternalValue, ExternalValues};
 pub use externalize::{find_large, remove, restore};
-pub use origin::decode as decode_origin;
+pub use origin::{cause_key, decode as decode_origin, sender_key};
 pub use rows::{AppendRow, NewExecutionRow, PollRow, StateChange, state_bytes, state_changes};
 pub use start::{StartColumns, read as read_start};
 pub use text_room::in_place;

@@ -32,8 +32,8 @@ pub struct NewExecutionRow<P> {
     pub definition: DefinitionHash,
     /// The origin with the trigger.
     pub origin: String,
-    /// The execution that this one replays.
-    pub replay_of: Option<ExecutionId>,
+    /// The execution that led to this one, as [`super::cause_key`] encodes it.
+    pub cause: Option<ExecutionId>,
     pub status: Status,
     pub is_test: bool,
     pub started_ns: i64,
@@ -129,7 +129,7 @@ impl<P> NewExecutionRow<P> {
             status,
             is_test: origin.is_test(),
             origin: super::origin::encode(origin, trigger).map_err(|error| invalid(error.to_string()))?,
-            replay_of: origin.replay_of(),
+            cause: super::cause_key(origin),
             started_ns: to_ns(*at),
             finished_ns,
             error,

@@ -90,6 +90,20 @@ pub(super) async fn bounded(fixture: &dyn Fixture) {
     let accept =
         crate::Accept { executions: vec![with(new(&definition, 1, 1), &many)], ..crate::Accept::default() };
     assert!(matches!(store.accept(&accept).await, Err(crate::Error::Invalid { .. })));
+    // The messages of a batch: all of them are known by the execution that they started, or none.
+    let record = |n: usize| {
+        let mut key = [7; 32];
+        key[..8].copy_from_slice(&n.to_le_bytes());
+        DedupRecord { key, content: None, until: at(10) }
+    };
+    let batch = |numbers: std::ops::Range<usize>| numbers.map(record).collect::<Vec<_>>();
+    let first = with(new(&definition, 1, 201), &batch(0..DedupRecord::MAX));
+    let second = with(new(&definition, 1, 202), &batch(DedupRecord::MAX - 1..2 * DedupRecord::MAX - 1));
+    let third = with(new(&definition, 1, 203), &batch(DedupRecord::MAX..2 * DedupRecord::MAX - 1));
+    let accepted = sample::accept(&*store, vec![first, second, third]).await;
+    let expected = [AcceptOutcome::New, AcceptOutcome::Duplicate(id(1, 201)), AcceptOutcome::New];
+    assert_eq!(accepted, expected);
+    assert_eq!(store.prune_dedup(at(11), 1000).await.expect("it prunes"), 999);
     let executions = (1..=200_u8).map(|n| with(new(&definition, 1, n), &[named(n, None, 10)])).collect();
     sample::accept(&*store, executions).await;
     for gone in [90, 90, 20, 0] {

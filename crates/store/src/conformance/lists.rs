@@ -132,6 +132,38 @@ pub(super) async fn replays(fixture: &dyn Fixture) {
     assert_eq!((row.status, row.events), (Status::Queued, 2));
 }
 
+pub(super) async fn started_by_events(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
+    let (definition, sender) = one(&*store).await;
+    let emitted = |sender: Option<ExecutionId>, step: &str, test| Origin::Emitted {
+        event: "paid".to_owned(),
+        id: format!("a.{step}"),
+        sender,
+        step: Some(step.to_owned()),
+        test,
+        trace: None,
+    };
+    let mut first = with_origin(&definition, 1, 0, emitted(Some(sender), "send", false));
+    first.initial.events = vec![sample::step("a", 1_u32), sample::finished(5, success())];
+    let second = with_origin(&definition, 2, 0, emitted(Some(sender), "send[1]", true));
+    let replay =
+        with_origin(&definition, 3, 0, Origin::Replay { of: sender, from: None, kept: 0, test: false });
+    let outside = with_origin(&definition, 4, 0, emitted(None, "send", false));
+    let next = with_origin(&definition, 5, 0, emitted(Some(first.id), "send", false));
+    let (ids, replay_id) = ([first.id, second.id], replay.id);
+    accept(&*store, vec![first, second, replay, outside, next]).await;
+    let filter = ExecutionFilter { sender: Some(sender), ..ExecutionFilter::default() };
+    assert_eq!(list(&*store, &filter).await, [ids[1], ids[0]]);
+    assert_eq!(store.count_executions(&filter, 1000).await.expect("they are counted"), 2);
+    let page = Page { before: Some(ids[1]), limit: 1 };
+    let rows = store.executions(&filter, page).await.expect("it is listed");
+    assert_eq!(rows.iter().map(|row| row.id).collect::<Vec<_>>(), [ids[0]]);
+    let ended = ExecutionFilter { status: vec![Status::Succeeded], test: Some(false), ..filter };
+    assert_eq!(list(&*store, &ended).await, [ids[0]]);
+    let replays = ExecutionFilter { replay_of: Some(sender), ..ExecutionFilter::default() };
+    assert_eq!(list(&*store, &replays).await, [replay_id]);
+}
+
 pub(super) async fn times(fixture: &dyn Fixture) {
     let store = fixture.open().await;
     let (definition, _) = one(&*store).await;

@@ -146,10 +146,17 @@ const RULES: &[(&str, Rule)] = &[
     ("events are read by name in the order of their ids, in pages", |fixture| {
         Box::pin(outbox::pages(fixture))
     }),
+    ("values of the state and events are written together or not at all", |fixture| {
+        Box::pin(outbox::with_values(fixture))
+    }),
+    ("events of the engine move with their trigger", |fixture| Box::pin(outbox::moved(fixture))),
     ("events are limited in number and size", |fixture| Box::pin(outbox::bounded(fixture))),
     ("pages do not shift under inserts", |fixture| Box::pin(lists::stable_pages(fixture))),
     ("every filter lists exactly its matches", |fixture| Box::pin(lists::filters(fixture))),
     ("replays are found by the execution they replay", |fixture| Box::pin(lists::replays(fixture))),
+    ("executions that events started are found by the sender", |fixture| {
+        Box::pin(lists::started_by_events(fixture))
+    }),
     ("time filters are exact to the nanosecond", |fixture| Box::pin(lists::times(fixture))),
     ("the size of a page is limited", |fixture| Box::pin(lists::bounded(fixture))),
     ("files and any text are read as they were written", |fixture| Box::pin(values::round_trip(fixture))),

@@ -1,5 +1,6 @@
 //! Rules of events on their way to triggers.
 
+use model::engine_event::EngineEventName;
 use model::{Event, ExecutionId, Status};
 
 use super::Fixture;
@@ -8,7 +9,7 @@ use super::sample::{
 };
 use crate::{
     Accept, AcceptOutcome, Append, Error, InitialEvents, NewExecution, OutboxCount, OutboxRow, Snapshot,
-    SnapshotChange, Store, Wait, Watermark,
+    SnapshotChange, StateWrite, Store, Wait, Watermark,
 };
 
 fn row(name: &str, seconds: i64) -> OutboxRow {
@@ -159,6 +160,55 @@ pub(super) async fn pages(fixture: &dyn Fixture) {
     assert!((8..12).contains(&first.len()), "{}", first.len());
     let rest = store.outbox_page("large", first.last().map(|row| row.id), 1000).await.expect("it is read");
     assert_eq!(first.len() + rest.len(), 12);
+}
+
+pub(super) async fn with_values(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
+    let write = |expected: Option<u64>, value: u64| StateWrite {
+        scope: "told".to_owned(),
+        key: "orders".to_owned(),
+        expected,
+        value: Some(value.into()),
+        expires_at: None,
+    };
+    let told = |value| vec![write(None, value)];
+    store.write_state_and_emit(told(1), vec![row("changed", 1)]).await.expect("it is written");
+    let refused = store.write_state_and_emit(told(2), vec![row("changed", 2)]).await;
+    assert!(matches!(refused, Err(Error::StateChanged { .. })), "{refused:?}");
+    let entry = store.read_state("told", "orders").await.expect("it is read").expect("it exists");
+    let many = vec![row("changed", 3); OutboxRow::MAX_AT_ONCE + 1];
+    let refused = store.write_state_and_emit(vec![write(Some(entry.version), 3)], many).await;
+    assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+    let next = vec![write(Some(entry.version), 4)];
+    store.write_state_and_emit(next, vec![row("changed", 4)]).await.expect("it is written");
+    store.write_state_and_emit(Vec::new(), vec![row("changed", 5)]).await.expect("they are sent");
+    drop(store);
+    let store = fixture.open().await;
+    assert_eq!(page(&*store, "changed").await, [1, 4, 5].map(|seconds| row("changed", seconds)));
+    let entry = store.read_state("told", "orders").await.expect("it is read").expect("it exists");
+    assert_eq!(entry.value, value::Value::from(4_u64));
+}
+
+pub(super) async fn moved(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
+    let [alert, paged, other] = ["alert", "alert#paged", "alerts"].map(trigger);
+    let name = |event, key| OutboxRow::engine_name(event, key);
+    let (failure, changed) = (EngineEventName::Failure, EngineEventName::Changed);
+    let names = [name(failure, &alert), name(changed, &alert), name(failure, &other), "alert".to_owned()];
+    let rows: Vec<OutboxRow> = names.iter().zip(1..).map(|(name, seconds)| row(name, seconds)).collect();
+    let early = row(&name(failure, &paged), 9);
+    let emits = rows.iter().cloned().chain([early.clone()]).collect();
+    store.accept(&Accept { emits, ..Accept::default() }).await.expect("they are sent");
+    // Events are under both keys, which is nothing in the way.
+    assert_eq!(store.move_trigger(&alert, &paged).await.expect("they are moved"), 2);
+    assert_eq!(store.move_trigger(&alert, &paged).await.expect("nothing is left"), 0);
+    let of = async |name: &str| page(&*store, name).await;
+    let renamed = |row: &OutboxRow, name: String| OutboxRow { name, ..row.clone() };
+    assert_eq!(of(&name(failure, &paged)).await, [renamed(&rows[0], name(failure, &paged)), early]);
+    assert_eq!(of(&name(changed, &paged)).await, [renamed(&rows[1], name(changed, &paged))]);
+    assert_eq!(of(&names[0]).await, []);
+    assert_eq!(of(&names[2]).await, rows[2..3]);
+    assert_eq!(of("alert").await, rows[3..]);
 }
 
 pub(super) async fn bounded(fixture: &dyn Fixture) {

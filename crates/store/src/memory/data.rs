@@ -283,7 +283,7 @@ impl Data {
         Ok(())
     }
 
-    fn send(&mut self, rows: &[OutboxRow]) {
+    pub(super) fn send(&mut self, rows: &[OutboxRow]) {
         for row in rows {
             self.outbox.entry(row.id).or_insert_with(|| row.clone());
         }
@@ -309,7 +309,9 @@ impl Data {
             let subscribes = self.subscriptions.values().any(|subscription| subscription.trigger == *key);
             [self.addresses.contains_key(key), self.watermarks.contains_key(key), poll, subscribes]
         };
-        if !has(from).contains(&true) {
+        let names = OutboxRow::moved_names(from, to);
+        let on_the_way = self.outbox.values().any(|row| names.iter().any(|(name, _)| *name == row.name));
+        if !has(from).contains(&true) && !on_the_way {
             return Ok(0);
         }
         let words = ["an address", "the position of a schedule", "the position of a poll", "a subscription"];
@@ -330,6 +332,12 @@ impl Data {
         for subscription in self.subscriptions.values_mut().filter(|one| one.trigger == *from) {
             *subscription = subscription.clone().moved_to(to);
             moved += 1;
+        }
+        for row in self.outbox.values_mut() {
+            if let Some((_, name)) = names.iter().find(|(name, _)| *name == row.name) {
+                row.name.clone_from(name);
+                moved += 1;
+            }
         }
         Ok(moved)
     }

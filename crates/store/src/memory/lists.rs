@@ -35,6 +35,7 @@ impl Data {
                 && filter.until.is_none_or(|until| row.started_at < until)
                 && filter.test.is_none_or(|test| row.origin.is_test() == test)
                 && filter.replay_of.is_none_or(|of| row.origin.replay_of() == Some(of))
+                && filter.sender.is_none_or(|sender| row.origin.sender() == Some(sender))
         };
         let before = before.map_or(Bound::Unbounded, Bound::Excluded);
         let rows = self.executions.range((Bound::Unbounded, before)).rev().map(|(_, stored)| &stored.row);

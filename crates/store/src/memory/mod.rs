@@ -301,10 +301,16 @@ impl StateStore for MemoryStore {
         self.read(|data| data.list_state(scope, after, limit)).await
     }
 
-    async fn write_state(&self, writes: Vec<StateWrite>) -> Result<(), Error> {
+    async fn write_state_and_emit(
+        &self,
+        writes: Vec<StateWrite>,
+        emits: Vec<OutboxRow>,
+    ) -> Result<(), Error> {
         self.write(Operation::Write, |data| {
             data.check_state(&writes)?;
+            OutboxRow::check(&emits)?;
             data.put_state(writes);
+            data.send(&emits);
             Ok(())
         })
         .await

@@ -9,6 +9,8 @@ use model::execution::{ExecutionId, Origin};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::codec::cause_key;
+
 /// The id of an execution, and the name of a blob or a definition, as their bytes.
 pub type Id = [u8; 16];
 pub type Hash = [u8; 32];
@@ -222,10 +224,10 @@ pub struct ExecutionRecord {
 }
 
 impl ExecutionRecord {
-    /// Returns the execution that this one replays.
+    /// Returns the execution that led to this one, as [`cause_key`] encodes it.
     #[must_use]
-    pub fn replay_of(&self) -> Option<ExecutionId> {
-        serde_json::from_str::<Origin>(&self.origin).ok()?.replay_of()
+    pub fn cause(&self) -> Option<ExecutionId> {
+        cause_key(&serde_json::from_str::<Origin>(&self.origin).ok()?)
     }
 }
 

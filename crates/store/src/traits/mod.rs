@@ -298,7 +298,18 @@ pub trait StateStore: Send + Sync {
     ///
     /// # Errors
     /// [`Error::StateChanged`] if a value does not have its expected version. Nothing changed.
-    async fn write_state(&self, writes: Vec<StateWrite>) -> Result<(), Error>;
+    async fn write_state(&self, writes: Vec<StateWrite>) -> Result<(), Error> {
+        self.write_state_and_emit(writes, Vec::new()).await
+    }
+
+    /// Stores or deletes values, and stores events on their way to triggers, at most [`OutboxRow::MAX_AT_ONCE`], in one transaction.
+    ///
+    /// A crash before the return leaves all of it or nothing; a crash after, all of it.
+    ///
+    /// # Errors
+    /// Those of [`StateStore::write_state`].
+    async fn write_state_and_emit(&self, writes: Vec<StateWrite>, emits: Vec<OutboxRow>)
+    -> Result<(), Error>;
 }
 
 /// Events on their way to triggers. [`ExecutionStore::append`] and [`ExecutionStore::accept`] write and delete them. An event that is stored

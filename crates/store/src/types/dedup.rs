@@ -17,7 +17,7 @@ pub struct DedupRecord {
 
 impl DedupRecord {
     /// The maximum number of records of one execution.
-    pub const MAX: usize = 4;
+    pub const MAX: usize = 500;
 }
 
 /// The stored record with a key.

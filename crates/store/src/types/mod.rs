@@ -229,8 +229,10 @@ pub struct ExecutionFilter {
     pub until: Option<Timestamp>,
     /// `true`: only tests; `false`: no tests.
     pub test: Option<bool>,
-    /// The execution of which it is a replay.
+    /// The execution of which it is a replay. No execution has both a replayed execution and a sender.
     pub replay_of: Option<ExecutionId>,
+    /// The execution whose event started it.
+    pub sender: Option<ExecutionId>,
 }
 
 /// A page of a list, newest first.

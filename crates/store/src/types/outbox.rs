@@ -2,6 +2,8 @@
 
 use jiff::Timestamp;
 use model::ExecutionId;
+use model::automation::TriggerKey;
+use model::engine_event::EngineEventName;
 
 use super::Shard;
 use crate::Error;
@@ -41,6 +43,19 @@ impl OutboxRow {
     pub const MAX_AT_ONCE: usize = 10_000;
     /// The approximate maximum size of a page, in bytes.
     pub const PAGE_BYTES: usize = 8 << 20;
+
+    /// Returns the name of the events of the engine for a trigger, which has events of its own.
+    #[must_use]
+    pub fn engine_name(event: EngineEventName, trigger: &TriggerKey) -> String {
+        format!("{}:{trigger}", event.as_str())
+    }
+
+    /// Returns the names of the events of the engine for one trigger, each with that for another.
+    #[must_use]
+    pub fn moved_names(from: &TriggerKey, to: &TriggerKey) -> Vec<(String, String)> {
+        let names = |event| (Self::engine_name(event, from), Self::engine_name(event, to));
+        EngineEventName::ALL.into_iter().map(names).collect()
+    }
 
     /// Returns the shard of the events with a name.
     #[must_use]

@@ -144,7 +144,8 @@ impl Shard {
     }
 
     /// Returns the shard of a text.
-    pub(super) fn of_text(text: &str) -> Self {
+    #[must_use]
+    pub fn of_text(text: &str) -> Self {
         let [first, ..] = <[u8; 32]>::from(Sha256::digest(text.as_bytes()));
         Self(first % Self::COUNT)
     }

@@ -42,6 +42,8 @@ use super::Consumer;
 pub(super) struct Surroundings<'a> {
     /// Returns the type of a webhook's body inferred from saved payloads.
     pub(super) saved: &'a dyn Fn(&DeclaredTrigger) -> Option<ResultType>,
+    /// Returns the type of the results of a call whose statements are described; `None` for other calls.
+    pub(super) described: &'a dyn Fn(&ActionStep) -> Option<ResultType>,
     /// Returns the type of the result of another automation; `None` if it is unknown.
     pub(super) called: &'a dyn Fn(&str) -> Option<ResultType>,
     /// Returns the triggers that an own event starts.

@@ -12,7 +12,12 @@ static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::builtin().expec
 
 /// No saved payloads, and no other automation.
 fn alone() -> super::Surroundings<'static> {
-    super::Surroundings { saved: &|_| None, called: &|_| None, consumers: &|_| Vec::new() }
+    super::Surroundings {
+        saved: &|_| None,
+        described: &|_| None,
+        called: &|_| None,
+        consumers: &|_| Vec::new(),
+    }
 }
 
 fn report(text: &str) -> Report {

@@ -34,6 +34,8 @@ pub(in crate::check) struct Types<'a> {
     trigger: Option<&'a DeclaredTrigger>,
     /// Types of the results of the called automations, by id.
     called: HashMap<&'a str, ResultType>,
+    /// Types of the results of calls whose statements are described, by step.
+    described: HashMap<&'a str, ResultType>,
     steps: HashMap<&'a str, NestedStep<'a>>,
     /// Values assigned to each variable, each with its step.
     setters: HashMap<&'a str, Vec<(&'a Template, &'a Step)>>,
@@ -67,8 +69,11 @@ impl<'a> Types<'a> {
         registry: &'a Registry,
         surroundings: Surroundings<'_>,
     ) -> Self {
-        let mut called = HashMap::new();
+        let (mut called, mut described) = (HashMap::new(), HashMap::new());
         automation.walk(&mut |step| {
+            if let Verb::Action(call) = &step.verb {
+                described.extend((surroundings.described)(call).map(|kind| (&*step.id, kind)));
+            }
             let Verb::Call(call) = &step.verb else { return };
             for id in call.automation.candidates().iter().map(|callee| callee.name.as_str()) {
                 called.extend((surroundings.called)(id).map(|kind| (id, kind)));
@@ -86,6 +91,7 @@ impl<'a> Types<'a> {
             started_by: StartedBy::new(automation, unreadable),
             trigger: None,
             called,
+            described,
             steps: HashMap::new(),
             setters: HashMap::new(),
             cache: RefCell::default(),
@@ -286,11 +292,11 @@ impl<'a> Types<'a> {
     fn verb(&self, step: &'a Step) -> ResultType {
         let at = Some(step);
         match &step.verb {
-            Verb::Action(call) => self
-                .registry
-                .action(&call.action.name)
-                .map(|action| action.spec().results.clone())
-                .unwrap_or_default(),
+            Verb::Action(call) => {
+                let declared = self.registry.action(&call.action.name);
+                let declared = declared.map(|action| action.spec().results.clone());
+                self.described.get(&*step.id).cloned().or(declared).unwrap_or_default()
+            }
             Verb::Set(values) => {
                 ResultType::object(values.iter().map(|(name, value)| (&**name, self.template(value, at))))
             }

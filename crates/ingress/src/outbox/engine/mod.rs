@@ -29,6 +29,8 @@ use progress::{PERIOD, Progress};
 
 /// The maximum number of executions that all triggers on events of the engine start in [`PERIOD`].
 pub(crate) const MAX_STARTS: usize = 600;
+/// The time after which a row is deleted whose trigger is not in force.
+const FORSAKEN: SignedDuration = SignedDuration::from_mins(10);
 /// The number of rows of a page.
 const PAGE: u32 = 1000;
 /// The time between two looks at rows that wait, for each row, and the longest of them.
@@ -62,7 +64,7 @@ impl Ingress {
         let triggers = catalog.awaited_events().on_engine(event);
         let Some(trigger) = triggers.into_iter().find(|trigger| trigger.mount.key() == *key) else {
             self.engine_deliveries.take(name);
-            return self.delete_engine_rows(name).await;
+            return self.delete_forsaken_rows(name).await;
         };
         let mut progress = self.engine_deliveries.take(name);
         let delivered = self.deliver_to_handler(name, trigger, &mut progress).await;
@@ -99,7 +101,7 @@ impl Ingress {
             let at = progress.started.first().copied().unwrap_or(now).after(PERIOD);
             waiting.extend(rest.iter().map(|candidate| (at, candidate.group.rows.len())));
         }
-        self.start_handlers(trigger, progress, chosen, now).await?;
+        self.start_handlers(trigger, progress, chosen).await?;
         if left > 0 {
             waiting.push((now.after(PERIOD), left));
         }
@@ -188,7 +190,6 @@ impl Ingress {
         trigger: &EngineTrigger,
         progress: &mut Progress,
         candidates: Vec<Candidate>,
-        now: MonotonicTime,
     ) -> Result<(), Error> {
         if candidates.is_empty() {
             return Ok(());
@@ -210,6 +211,8 @@ impl Ingress {
             self.admission.accept_batch(&trigger.mount.deployment, starts, with).await?;
         }
         self.context.outbox.deleted(count);
+        // They were accepted later than the rows were read.
+        let now = self.context.clock.monotonic_now();
         for Candidate { group, streak, .. } in candidates {
             progress.started.push(now);
             match streak {
@@ -241,18 +244,25 @@ impl Ingress {
         let key = Some(super::start::key(&trigger.mount.key().trigger, &event.id));
         let payload = Payload::Emitted(event);
         let (by, fails) = self.prepare_start(&trigger.mount, &payload).await?;
-        Some(NewStart { start: Start { payload, origin, by }, fails, key })
+        Some(NewStart { start: Start { payload, origin, by }, fails, key, dedup: Vec::new() })
     }
 
-    /// Deletes the rows of a trigger that is not in force.
-    async fn delete_engine_rows(&self, name: &str) -> Result<Delivered, Error> {
+    /// Deletes the rows of a trigger that is not in force, unless they were written a moment ago: its file may get another id, or its
+    /// rows may have moved to a trigger that this node does not have yet.
+    async fn delete_forsaken_rows(&self, name: &str) -> Result<Delivered, Error> {
+        let (clock, mut after, mut has_recent) = (&self.context.clock, None, false);
+        let now = clock.now();
         loop {
-            let page: Vec<OutboxRow> = self.context.store.outbox_page(name, None, PAGE).await?;
-            if page.is_empty() {
-                return Ok(Delivered::All);
-            }
-            self.delete_rows(page.into_iter().map(|row| row.id).collect()).await?;
+            let page = self.context.store.outbox_page(name, after, PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.id);
+            let (old, recent): (Vec<OutboxRow>, _) =
+                page.into_iter().partition(|row| now.duration_since(row.at) >= FORSAKEN);
+            has_recent |= !recent.is_empty();
+            self.delete_rows(old.into_iter().map(|row| row.id).collect()).await?;
         }
+        let again = Delivered::Later(clock.monotonic_now().after(PERIOD));
+        Ok(if has_recent { again } else { Delivered::All })
     }
 
     async fn delete_rows(&self, delivered: Vec<ExecutionId>) -> Result<(), Error> {

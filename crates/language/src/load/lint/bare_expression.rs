@@ -79,6 +79,14 @@ pub(in crate::load) fn begins_with_root(text: &str) -> bool {
 
 /// Checks a text. `span` is the span of its node.
 pub(super) fn check(text: &Text, span: Span, place: &TextPlace<'_>) -> Option<Diagnostic> {
+    if text.value.trim() == "error" && place.keys.contains(&"onError") && place.keys.last() == Some(&"fail") {
+        let message = "this is the text `error` itself, not the error that `onError` handles";
+        let help = format!(
+            "write `${{{{ error }}}}` to fail with it; if the text is meant, write `# cogwork: allow({CODE})` on the line above"
+        );
+        let fix = "\"${{ error }}\"".to_owned();
+        return Some(Diagnostic::warning(CODE, message, span).help(help).replace(span, fix));
+    }
     let may_be_path = text.value.len() <= MAX_LENGTH && text.value.contains(['.', '[']);
     if !may_be_path || text.value.contains("${{") {
         return None;
@@ -180,9 +188,12 @@ impl TextPlace<'_> {
         if self.automation.is_none() {
             return self.keys.first() == Some(&"with");
         }
-        let in_value = self.keys[..self.keys.len() - 1]
-            .iter()
-            .any(|key| ["with", "set", "configVars", "json"].contains(key));
+        let outer = &self.keys[..self.keys.len() - 1];
+        let in_value =
+            outer.iter().any(|key| ["with", "set", "configVars", "json", "outputs", "result"].contains(key))
+                || outer.windows(2).any(|keys| keys == ["fail", "data"])
+                || outer.first().is_some_and(|key| ["trigger", "triggers"].contains(key))
+                    && outer.contains(&"inputs");
         let is_other = OTHER_KEYS.contains(key) || keys::takes_expression(key) || *key == "until";
         in_value || (keys::is_key(key) && !is_other)
     }
@@ -284,7 +295,7 @@ impl TextPlace<'_> {
         let in_config = self.keys.first() == Some(&"configVars") || self.automation.is_none();
         let in_verify = matches!(self.keys.first(), Some(&("trigger" | "triggers")))
             && !self.in_step
-            && !self.keys.contains(&"with");
+            && !["with", "inputs"].iter().any(|key| self.keys.contains(key));
         match (is_outside, in_config || in_verify) {
             (true, true) | (false, false) => None,
             (true, false) if root == "secrets" => Some(

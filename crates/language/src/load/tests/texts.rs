@@ -59,6 +59,36 @@ fn a_bare_expression_as_a_value_is_reported() {
 }
 
 #[test]
+fn a_bare_expression_within_a_result_or_the_inputs_of_a_trigger_is_reported() {
+    let check_one = |text: &str, fixed: &str| {
+        check("bare-expression", text, &["inputs.name"], Some(fixed));
+    };
+    let head = "trigger: {manual: {}}\ninputs: {name: {type: text}}\nsteps:\n";
+    check_one(&format!("{head}  - {{set: {{a: 1}}}}\noutputs:\n  x: inputs.name\n"), "x: ${{ inputs.name }}");
+    check_one(&format!("{head}  - stop:\n      result:\n        x: inputs.name\n"), "x: ${{ inputs.name }}");
+    let fail = format!("{head}  - fail:\n      message: a\n      data:\n        x: inputs.name\n");
+    check_one(&fail, "x: ${{ inputs.name }}");
+    let turn = "  - forEach: \"[1]\"\n    steps:\n      - continue:\n          result: {x: inputs.name}\n";
+    check_one(&format!("{head}{turn}"), "result: {x: \"${{ inputs.name }}\"}");
+    let started = "trigger:\n  webhook: {verify: none}\n  inputs:\n    name: trigger.results.body.data.id\ninputs: {name: {type: text}}\nsteps:\n  - {set: {a: 1}}\n";
+    let fixed = "name: ${{ trigger.results.body.data.id }}";
+    check("bare-expression", started, &["trigger.results.body.data.id"], Some(fixed));
+    // Declared data and inputs are no values.
+    let declared = "trigger: {event: order.paid, data: {order: {type: text, description: inputs.name}}}\ninputs: {name: {type: text, description: inputs.name}}\nsteps: [{set: {a: 1}}]\n";
+    check("bare-expression", declared, &[], None);
+}
+
+#[test]
+fn the_word_error_that_a_handler_fails_with_is_reported() {
+    let handler = |fail: &str| format!("{HEAD}onError:\n  - fail: {fail}\n");
+    check("bare-expression", &handler("error"), &["error"], Some("- fail: \"${{ error }}\""));
+    for other in ["\"${{ error }}\"", "an error", "errors"] {
+        check("bare-expression", &handler(other), &[], None);
+    }
+    check("bare-expression", &format!("{HEAD}  - fail: error\n"), &[], None);
+}
+
+#[test]
 fn a_text_that_names_no_value_is_not_reported() {
     for value in [
         "inputs.md",

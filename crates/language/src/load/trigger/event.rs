@@ -10,12 +10,12 @@ use text::units::MAX_DURATION;
 use text::yaml::{Field, MapReader, Node, parse};
 
 use super::poll::{DELIVERIES, LEAST_PERIOD, STARTS, call};
-use super::webhook;
+use super::{stream, webhook};
 use crate::load::common::{duration_within, is_action_name, named};
 use crate::load::inputs::event_data;
 
 /// The keys beside `event` that belong to an event of a connector.
-const BESIDE: [&str; 5] = ["connection", "with", "every", "start", "deliver"];
+const BESIDE: [&str; 8] = ["connection", "with", "every", "start", "deliver", "batch", "poison", "consumers"];
 
 /// The maximum length of the name of an own event, in bytes.
 const MAX_NAME: usize = 200;
@@ -41,7 +41,8 @@ pub(super) fn lower(
     let start = reader.take("start").one_of(&STARTS).map(|start| (start, reader.key_span("start")));
     let deliver = reader.take("deliver").one_of(&DELIVERIES);
     let deliver = deliver.map(|deliver| (deliver, reader.key_span("deliver")));
-    Some(Trigger::Event(Box::new(EventTrigger { call: call?, every, start, deliver })))
+    let stream = stream::read(reader, diagnostics);
+    Some(Trigger::Event(Box::new(EventTrigger { call: call?, every, start, deliver, stream })))
 }
 
 fn own_event(

@@ -8,6 +8,7 @@ mod limits;
 mod poll;
 mod presets;
 pub(super) mod schedule;
+mod stream;
 pub(super) mod verify;
 pub(super) mod webhook;
 
@@ -39,7 +40,7 @@ const KINDS: [Kind; 5] = [
 ];
 
 /// The keys of a trigger.
-const KEYS: [Key; 14] = [
+const KEYS: [Key; 17] = [
     Key::new(
         "webhook",
         Shape::Optional(&WEBHOOK),
@@ -86,6 +87,9 @@ const KEYS: [Key; 14] = [
     ),
     poll::START,
     poll::DELIVER,
+    stream::BATCH,
+    stream::POISON,
+    stream::CONSUMERS,
     Key::new(
         "inputs",
         Shape::MapOf(IDENTIFIER, &Shape::Template),

@@ -23,14 +23,14 @@ pub(super) const WITH: Shape = Shape::MapOf(ANY_NAME, &Shape::Template);
 pub(super) const START: Key = Key::new(
     "start",
     Shape::Enum(&["new", "all"]),
-    "The first poll only records what exists (new), or starts executions for it (all). \
-     Default: new.",
+    "The first poll only records what exists (new), or starts executions for it (all); a new consumer of a broker begins \
+     with the next message (new) or with the oldest (all). Default: new.",
 );
 pub(super) const DELIVER: Key = Key::new(
     "deliver",
     Shape::Enum(&["batch", "each"]),
     "The new records of a poll go to one execution as a list (batch), or each to a separate one (each). \
-     Default: batch.",
+     Default: batch; each for messages of a broker.",
 );
 
 pub(super) static POLL: Object = Object {

@@ -90,7 +90,7 @@ async fn live(transaction: &Transaction<'_>, records: &[&ExecutionRecord]) -> Re
         &column!(records, record => record.keeps_permit),
         &column!(records, record => !record.waits.is_empty()),
         &column!(records, record => record.waits.iter().filter_map(|wait| wait.until_ns).min()),
-        &column!(records, record => record.replay_of().map(id_of)),
+        &column!(records, record => record.cause().map(id_of)),
         &column!(records, record => shard(&record.automation)),
     ];
     run(transaction, LIVE, records.len(), &columns).await
@@ -120,7 +120,7 @@ async fn history(transaction: &Transaction<'_>, records: &[&ExecutionRecord]) ->
         &column!(records, record => raw(record)),
         &column!(records, record => tail(record).map(|row| signed(row.first))),
         &column!(records, record => tail(record).map(|row| row.body.as_bytes())),
-        &column!(records, record => record.replay_of().map(id_of)),
+        &column!(records, record => record.cause().map(id_of)),
     ];
     run(transaction, ENDED, records.len(), &columns).await
 }

@@ -1,0 +1,296 @@
+//! One consumer: connects, takes messages as long as its trigger is in force and its shard is here, and connects again after an error.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use catalog::{Catalog, Mount, PollSource};
+use connector::{
+    ConnectionValue, LogSink, MessageSource, ResolvedConnection, SourceOptions, check_event_inputs,
+};
+use jiff::Timestamp;
+use model::action::{ActionError, ErrorKind};
+use model::automation::{Delivery, MessageBatch, NameSetting, Poison, PollStart};
+use model::{Backoff, LogLevel};
+use runtime::MonotonicTime;
+use tokio::sync::watch;
+use value::Map;
+
+use super::Streamed;
+use super::attempts::Attempts;
+use super::intake::Taken;
+use super::message::Reading;
+use super::state::{ConsumerId, SourceState};
+use crate::ingress::Ingress;
+
+/// The pauses after errors.
+const PAUSES: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
+/// The longest wait for a message, after which the consumer looks around.
+const WAIT: Duration = Duration::from_secs(1);
+/// The time between two looks for room.
+const ROOM_CHECK: Duration = Duration::from_millis(250);
+/// The time for which a consumer leaves its shard alone if another node is to get it.
+const LEAVE: Duration = Duration::from_secs(2);
+/// The time between two questions for the number of messages that wait, and two looks at the values of the connection.
+const LOOK_INTERVAL: Duration = Duration::from_secs(15);
+
+/// A consumer.
+pub(super) struct Consumer {
+    pub(super) ingress: Arc<Ingress>,
+    pub(super) id: ConsumerId,
+    pub(super) attempts: Attempts,
+    pauses: Backoff,
+    /// The failures in a row, and when the first of them was.
+    failures: (u32, Option<Timestamp>),
+    generation: watch::Receiver<u64>,
+}
+
+/// All that a consumer takes from the definitions in force.
+pub(super) struct Plan {
+    pub(super) mount: Mount,
+    pub(super) batch: MessageBatch,
+    pub(super) poison: Poison,
+    pub(super) deliver: Delivery,
+    pub(super) reading: Reading,
+    /// The parts with which the source was opened.
+    opened: Opened,
+}
+
+/// The parts of a plan with which a source is opened: if they change, it is opened anew.
+struct Opened {
+    source: String,
+    from_oldest: bool,
+    inputs: Map,
+    connection: ResolvedConnection,
+}
+
+/// The reason why a source is closed.
+enum End {
+    /// Its trigger is not in force, its shard is elsewhere, or the engine stops.
+    NotWanted,
+    /// It is to be opened with other values.
+    Changed,
+    Failed(ActionError),
+}
+
+impl From<ActionError> for End {
+    fn from(error: ActionError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl Consumer {
+    pub(super) fn new(ingress: Arc<Ingress>, id: ConsumerId) -> Self {
+        let generation = ingress.context.generation.subscribe();
+        Self { ingress, id, attempts: Attempts::default(), pauses: PAUSES, failures: (0, None), generation }
+    }
+
+    /// Takes messages until the consumer is not wanted any more.
+    pub(super) async fn run(mut self) {
+        loop {
+            self.generation.borrow_and_update();
+            let catalog = self.ingress.context.catalog.load_full();
+            let Some(mount) = self.ingress.wanted_mount(&self.id, &catalog) else { return };
+            self.enter(SourceState::Connecting, None);
+            let end = match self.open(&catalog, mount.clone()).await {
+                Ok((plan, source)) => self.consume(plan, source).await,
+                Err(error) => End::Failed(error),
+            };
+            match end {
+                End::NotWanted => return,
+                End::Changed => {}
+                End::Failed(error) => {
+                    self.failed(&mount, error).await;
+                    let pause = self.pauses.pause();
+                    self.sleep(pause).await;
+                }
+            }
+        }
+    }
+
+    async fn open(
+        &self,
+        catalog: &Catalog,
+        mount: Mount,
+    ) -> Result<(Plan, Box<dyn MessageSource>), ActionError> {
+        let plan = self.plan(catalog, mount.clone()).await?;
+        let missing = || ActionError::new(ErrorKind::Internal, "the trigger takes no messages");
+        let broker = Streamed::of(&mount, catalog).ok_or_else(missing)?.broker.clone();
+        let Opened { from_oldest, inputs, connection, .. } = &plan.opened;
+        let options = SourceOptions {
+            http: &self.ingress.context.http,
+            connection,
+            inputs,
+            from_oldest: *from_oldest,
+            log: &Log(&self.id),
+        };
+        let closing = &self.ingress.context.closing;
+        let stopped = || ActionError::new(ErrorKind::Interrupted, "the daemon is stopping");
+        let opened = closing.run_until_cancelled(broker.0.open(options)).await.ok_or_else(stopped)??;
+        Ok((plan, opened))
+    }
+
+    async fn plan(&self, catalog: &Catalog, mount: Mount) -> Result<Plan, ActionError> {
+        let wrong = |message: String| ActionError::new(ErrorKind::Input, message);
+        let streamed = Streamed::of(&mount, catalog);
+        let Streamed { event, spec, .. } =
+            streamed.ok_or_else(|| wrong("it takes no messages".to_owned()))?;
+        let given = self.ingress.event_inputs(&mount).await.map_err(wrong)?;
+        let inputs = check_event_inputs(&spec.name, &spec.inputs, &given)?;
+        let reading = Reading::of(&inputs).map_err(wrong)?;
+        // A trigger names its connection literally.
+        let name = event.call.connection.as_ref().and_then(NameSetting::literal);
+        let name = name.ok_or_else(|| wrong(format!("`{}` needs a connection", spec.name)))?;
+        let connection = self.ingress.connections.connect(catalog, &name.name).await?;
+        let source = PollSource::of(mount.on(), catalog.registry());
+        let (stream, deliver, start) = (&event.stream, event.deliver, event.start);
+        Ok(Plan {
+            batch: stream.batch.map(|(batch, _)| batch).unwrap_or_default(),
+            poison: stream.poison.as_ref().map(|(poison, _)| poison.clone()).unwrap_or_default(),
+            deliver: deliver.map_or(Delivery::Each, |(deliver, _)| deliver),
+            reading,
+            opened: Opened {
+                source: source.map(|source| source.text().to_owned()).unwrap_or_default(),
+                from_oldest: start.is_some_and(|(start, _)| start == PollStart::All),
+                inputs,
+                connection,
+            },
+            mount,
+        })
+    }
+
+    /// Takes messages of an open source.
+    async fn consume(&mut self, mut plan: Plan, mut source: Box<dyn MessageSource>) -> End {
+        let mut look_at = self.now();
+        loop {
+            let is_due = self.now() >= look_at;
+            if is_due || self.generation.has_changed().unwrap_or(true) {
+                self.generation.borrow_and_update();
+                match self.refreshed(&plan).await {
+                    Ok(Some(new)) => plan = new,
+                    Ok(None) => return End::Changed,
+                    Err(end) => return end,
+                }
+            }
+            if !self.ingress.context.accepting() || !self.is_here() {
+                return End::NotWanted;
+            }
+            if is_due {
+                look_at = self.now().after(LOOK_INTERVAL);
+                match source.lag().await {
+                    Ok(lag) => self.ingress.sources.change(&self.id, |view| view.lag = lag),
+                    Err(error) => return End::Failed(error),
+                }
+            }
+            if let Some(reason) = self.no_room() {
+                self.enter(SourceState::Waiting, Some(reason.to_owned()));
+                self.sleep(ROOM_CHECK).await;
+                continue;
+            }
+            let has_message = match source.wait(WAIT).await {
+                Ok(has_message) => has_message,
+                Err(error) => return End::Failed(error),
+            };
+            self.works();
+            if !has_message {
+                continue;
+            }
+            match self.intake(&plan, &mut *source).await {
+                Ok(Taken::Done) => {}
+                // The messages come again, here or at the next owner of the shard.
+                Ok(Taken::NotHere) => self.sleep(LEAVE).await,
+                Err(error) => return End::Failed(error),
+            }
+        }
+    }
+
+    /// Returns the plan by the definitions in force; `None` if the source has to be opened anew for it.
+    async fn refreshed(&self, plan: &Plan) -> Result<Option<Plan>, End> {
+        let catalog = self.ingress.context.catalog.load_full();
+        let Some(mount) = self.ingress.wanted_mount(&self.id, &catalog) else { return Err(End::NotWanted) };
+        let new = self.plan(&catalog, mount).await?;
+        Ok(new.opened.is_same(&plan.opened).then_some(new))
+    }
+
+    /// The reason why no message is asked for; `None` if there is room.
+    fn no_room(&self) -> Option<&'static str> {
+        if self.ingress.admission.queue_room() == 0 {
+            return Some("the queue of executions is full");
+        }
+        (!self.ingress.context.accepts_starts()).then_some("the store takes no executions at the moment")
+    }
+
+    fn is_here(&self) -> bool {
+        self.ingress.peers.shards.has_shard(self.id.shard())
+    }
+
+    fn now(&self) -> MonotonicTime {
+        self.ingress.context.clock.monotonic_now()
+    }
+
+    /// Sleeps until the engine stops, at most `time`. A reload ends the pause.
+    async fn sleep(&mut self, time: Duration) {
+        let context = self.ingress.context.clone();
+        tokio::select! {
+            biased;
+            () = context.closing.cancelled() => {}
+            _ = self.generation.changed() => self.generation.mark_changed(),
+            () = context.clock.sleep_for(time) => {}
+        }
+    }
+
+    fn enter(&self, state: SourceState, error: Option<String>) {
+        let now = self.ingress.context.clock.now();
+        self.ingress.sources.change(&self.id, |view| view.enter(state, error, now));
+    }
+
+    /// Notes that the source works.
+    fn works(&mut self) {
+        self.pauses.reset();
+        self.failures = (0, None);
+        let now = self.ingress.context.clock.now();
+        self.ingress.sources.change(&self.id, |view| {
+            view.failures = 0;
+            view.enter(SourceState::Running, None, now);
+        });
+    }
+
+    /// Notes a failure, of which triggers on `cogwork.failure` hear.
+    async fn failed(&mut self, mount: &Mount, error: ActionError) {
+        let context = &self.ingress.context;
+        if !context.accepting() {
+            return;
+        }
+        let now = context.clock.now();
+        let error = context.settings.redactor.redact_message(&error.into_message()).into_owned();
+        let (failures, since) = (self.failures.0.saturating_add(1), self.failures.1.unwrap_or(now));
+        self.failures = (failures, Some(since));
+        tracing::warn!(trigger = %self.id.trigger, consumer = self.id.number, error, failures, "messages cannot be read");
+        let emits = self.ingress.source_failure(mount, (self.id.number, since), failures, &error);
+        self.ingress.sources.change(&self.id, |view| {
+            view.failures = failures;
+            view.enter(SourceState::Failing, Some(error), now);
+        });
+        self.ingress.store_rows(emits).await;
+    }
+}
+
+impl Opened {
+    fn is_same(&self, other: &Self) -> bool {
+        let values = |opened: &Self| -> Vec<(String, ConnectionValue)> {
+            let values = &opened.connection.values;
+            values.iter().map(|(name, value)| (name.to_string(), value.clone())).collect()
+        };
+        (&self.source, self.from_oldest, &self.inputs) == (&other.source, other.from_oldest, &other.inputs)
+            && self.connection.kind == other.connection.kind
+            && values(self) == values(other)
+    }
+}
+
+/// Writes the log lines of a source to the daemon's log, since no execution owns them.
+struct Log<'a>(&'a ConsumerId);
+
+impl LogSink for Log<'_> {
+    fn line(&self, level: LogLevel, message: &str) {
+        tracing::debug!(trigger = %self.0.trigger, ?level, message, "a source");
+    }
+}
