@@ -47,8 +47,18 @@ impl Daemon {
 
     /// Starts one that shares a store on PostgreSQL with others.
     pub(crate) async fn join(processors: Processors, project: &Project, url: &str) -> Result<Self, Error> {
+        Self::join_with(processors, project, url, &[]).await
+    }
+
+    /// The same with further arguments.
+    pub(crate) async fn join_with(
+        processors: Processors,
+        project: &Project,
+        url: &str,
+        arguments: &[&str],
+    ) -> Result<Self, Error> {
         let location = Location::parse(url, project.path())?;
-        Self::start_on(processors, project, location, &["--store", url]).await
+        Self::start_on(processors, project, location, &[&["--store", url], arguments].concat()).await
     }
 
     /// Starts one with its own store, or one on PostgreSQL, by the command that `wrap` makes of its program.
@@ -158,6 +168,21 @@ impl Daemon {
             }
             tokio::time::sleep(CHECK_INTERVAL).await;
         }
+    }
+
+    /// Comes back once it has used no processor time for `time`.
+    pub(crate) async fn idle_for(&self, time: Duration) -> Result<(), Error> {
+        let until = Instant::now() + DRAIN;
+        let mut before = None;
+        while Instant::now() < until {
+            let now = self.process.processor_time();
+            if before == Some(now) {
+                return Ok(());
+            }
+            before = Some(now);
+            tokio::time::sleep(time).await;
+        }
+        Err(Error::Server("the daemon did not come to rest".to_owned()))
     }
 
     /// The number of suspended executions.

@@ -344,7 +344,15 @@ fn combinations(count: u64) -> Vec<(ExecutionFilter, Option<ExecutionId>)> {
                     for before in [None, Some(middle.id())] {
                         let (automation, status) = (automation.clone(), status.clone());
                         found.push((
-                            ExecutionFilter { automation, status, test, since, until, replay_of: None },
+                            ExecutionFilter {
+                                automation,
+                                status,
+                                test,
+                                since,
+                                until,
+                                replay_of: None,
+                                sender: None,
+                            },
                             before,
                         ));
                     }

@@ -15,6 +15,7 @@ mod requests;
 mod schedules;
 mod server;
 mod size;
+mod sql;
 mod steps;
 
 use std::io::Write as _;
@@ -27,12 +28,13 @@ use crate::process::Processors;
 use crate::report::Report;
 
 /// The groups, in the order of the table.
-pub(crate) const GROUPS: [&str; 16] = [
+pub(crate) const GROUPS: [&str; 17] = [
     "acks",
     "synchronous",
     "gets",
     "steps",
     "code",
+    "sql",
     "peers",
     "start",
     "reload",
@@ -82,6 +84,7 @@ async fn groups(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
             "gets" => gets::measure(terms, report).await?,
             "steps" => steps::measure(terms, report).await?,
             "code" => code::measure(terms, report).await?,
+            "sql" => sql::measure(terms, report).await?,
             "peers" => peers::measure(terms, report).await?,
             "start" => size::start(terms, report).await?,
             "reload" => size::reload(terms, report).await?,

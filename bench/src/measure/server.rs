@@ -58,6 +58,11 @@ impl Server {
         self.address
     }
 
+    /// The time at which the request with this number arrived, counted from 0; `None` if it has not.
+    pub(super) fn arrival(&self, number: usize) -> Option<SystemTime> {
+        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner).get(number).copied()
+    }
+
     /// The times at which requests arrived, in the order of their arrival.
     pub(super) fn arrivals(&self) -> Vec<SystemTime> {
         self.arrivals.lock().unwrap_or_else(PoisonError::into_inner).clone()

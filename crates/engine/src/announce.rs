@@ -1,18 +1,24 @@
 //! Tells triggers on events of the engine of a reload: files that no longer load, and changes of automations.
 
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
-use catalog::{AnnounceReload, Catalog, Deployment, Successor};
+use catalog::{AnnounceReload, Successor};
 use ingress::Ingress;
 use model::action::{ActionError, ErrorKind};
 use model::automation::{Automation, AutomationId};
 use model::engine_event::FailureKind;
-use runtime::{Context, Occurrence, content_mark, shared_place};
+use runtime::{Context, Occurrence, Subject, content_mark, shared_place};
 use store::{Accept, Generation, OutboxRow};
 use text::diagnostic::{DiagnosticEntry, Report, Severity};
+use value::Value;
 
 use crate::generations::Generations;
+use crate::told::{self, Difference, Record, ToldAutomation};
+
+/// The number of times that a reload is compared with the record of what was told, while other nodes change it.
+const TRIES: u32 = 20;
 
 /// Writes the rows of a reload before it comes into force, so that a crash in between loses none.
 pub(crate) struct Announcer {
@@ -43,15 +49,18 @@ impl AnnounceReload for Announcer {
         let announcement = Announcement {
             announcer: self,
             ingress: &ingress,
-            after: &next.after,
-            generation: self.generations.being_taken(),
+            next,
+            generation: self.generations.being_taken().map(|generation| generation.number),
             now: self.context.clock.now().to_string(),
         };
-        let rows = match next.before.generation() {
-            0 => announcement.first(next),
-            _ => announcement.later(next),
-        };
-        self.write(rows).await
+        let mut tries = 1;
+        loop {
+            match announcement.tell().await {
+                // Another node was faster: what it has told is not told again.
+                Err(store::Error::StateChanged { .. }) if tries < TRIES => tries += 1,
+                told => return told,
+            }
+        }
     }
 }
 
@@ -88,102 +97,174 @@ impl Announcer {
 struct Announcement<'a> {
     announcer: &'a Announcer,
     ingress: &'a Ingress,
-    /// The snapshot whose triggers hear of it.
-    after: &'a Catalog,
-    /// The deployed generation; `None` if the files come from the project folder.
-    generation: Option<Generation>,
+    /// The triggers of its later snapshot hear of it.
+    next: &'a Successor,
+    /// The number of the deployed generation; `None` if the files come from the project folder.
+    generation: Option<u64>,
     now: String,
 }
 
 impl Announcement<'_> {
-    /// Returns the rows for the files that do not load when the engine starts. Their contents are part of the ids, so that further
-    /// starts do not tell of them again.
-    fn first(&self, next: &Successor) -> Vec<OutboxRow> {
-        let wrong = next.after.reports().filter(|report| report.has_errors());
-        let rows = wrong.flat_map(|report| self.broken(report, None, &content_mark(report.source().text())));
-        rows.collect()
-    }
-
-    /// Returns the rows for the changes of a reload.
-    fn later(&self, next: &Successor) -> Vec<OutboxRow> {
-        let (before, after, reload) = (&next.before, &next.after, &next.reload);
-        let mut rows = Vec::new();
-        for id in &reload.rechecked {
-            rows.extend(self.changes(id, before.get(id), after.get(id)));
-        }
-        for id in &reload.stale {
-            let Some(deployment) = after.get(id) else { continue };
-            if let Some(report) = &deployment.stale {
-                rows.extend(self.broken(report, Some(&deployment.automation), &self.instance()));
-            }
-        }
-        // Connections, connectors and `project.yaml` stay in force in their last good version, too.
-        let others =
-            reload.reports.iter().filter(|report| !report.source().path().starts_with("automations/"));
-        for report in others.filter(|report| report.has_errors()) {
-            if before.error_of(report.source().path()).is_none() {
-                rows.extend(self.broken(report, None, &self.instance()));
-            }
-        }
-        rows
-    }
-
-    /// Returns the rows for the changes of one automation.
-    fn changes(
-        &self,
-        id: &AutomationId,
-        old: Option<&Arc<Deployment>>,
-        new: Option<&Arc<Deployment>>,
-    ) -> Vec<OutboxRow> {
-        let mut kinds = Vec::new();
-        match (old, new) {
-            (None, Some(_)) => kinds.push("added"),
-            (Some(_), None) => kinds.push("removed"),
-            (None, None) => {}
-            (Some(old), Some(new)) => {
-                let (from, to) = (&old.automation, &new.automation);
-                match (from.enabled, to.enabled) {
-                    (false, true) => kinds.push("enabled"),
-                    (true, false) => kinds.push("disabled"),
-                    _ if from.definition != to.definition => kinds.push("changed"),
-                    _ => {}
-                }
-                match (old.stale.is_some(), new.stale.is_some()) {
-                    (false, true) => kinds.push("stale"),
-                    (true, false) => kinds.push("valid"),
-                    _ => {}
+    /// Compares the snapshot with what was told last, and makes durable what is to be told.
+    async fn tell(&self) -> Result<(), store::Error> {
+        let context = &self.announcer.context;
+        let Successor { before, after, .. } = self.next;
+        if !told::has_listeners(after) {
+            if self.is_first() || told::has_listeners(before) {
+                let record = Record::read(context, None).await?;
+                if !record.is_later_than(self.generation) {
+                    return record.delete(context).await;
                 }
             }
+            return Ok(());
         }
-        let Some(deployment) = new.or(old) else { return Vec::new() };
-        kinds.into_iter().flat_map(|kind| self.change(id, kind, deployment)).collect()
+        let record = Record::read(context, self.keys()).await?;
+        // This node has files from before those that another one has told of.
+        if record.is_later_than(self.generation) {
+            return Ok(());
+        }
+        let automations = self.automations(&record).into_iter().map(|id| self.automation(&record, &id));
+        let mut differences: Vec<Difference> = automations.collect();
+        differences.extend(self.files(&record));
+        record.write(context, differences, self.generation).await
     }
 
-    fn change(&self, id: &AutomationId, kind: &'static str, deployment: &Deployment) -> Vec<OutboxRow> {
-        let automation = &deployment.automation;
+    /// True for the snapshot with which the engine starts.
+    fn is_first(&self) -> bool {
+        self.next.before.generation() == 0
+    }
+
+    /// Returns the keys of the values of the record that the reload may change; `None` for all.
+    fn keys(&self) -> Option<Vec<String>> {
+        let Successor { before, after, reload } = self.next;
+        if self.is_first() || !told::has_listeners(before) {
+            return None;
+        }
+        let automations = reload.rechecked.iter().map(told::key_of_automation);
+        let (former, wrong) = (told::wrong_paths(before), told::wrong_paths(after));
+        let files = former.union(&wrong).map(|path| told::key_of_file(path));
+        Some(automations.chain(files).collect())
+    }
+
+    /// Returns the automations that may differ from the record: those that were checked again, or all.
+    fn automations(&self, record: &Record) -> BTreeSet<AutomationId> {
+        if !self.is_first() && record.is_complete() {
+            return self.next.reload.rechecked.iter().cloned().collect();
+        }
+        let in_force = self.next.after.automations().map(|deployment| deployment.automation.id.clone());
+        in_force.chain(record.automations()).collect()
+    }
+
+    /// Compares an automation with the record.
+    fn automation(&self, record: &Record, id: &AutomationId) -> Difference {
+        let Successor { before, after, .. } = self.next;
+        let recorded = record.automation(id);
+        let new = ToldAutomation::of(after, id, recorded.as_ref());
+        // Without a record it is the snapshot in force that was told last, and at a start nothing is to be told.
+        let old = match (record.is_complete(), self.is_first()) {
+            (true, _) => recorded,
+            (false, false) => ToldAutomation::of(before, id, None),
+            (false, true) => new.clone(),
+        };
+        let kinds = changes(old.as_ref(), new.as_ref());
+        let rows = new
+            .as_ref()
+            .or(old.as_ref())
+            .map(|automation| kinds.into_iter().flat_map(|kind| self.change(id, kind, automation)).collect());
+        Difference {
+            key: told::key_of_automation(id),
+            value: new.as_ref().and_then(told::value_of),
+            rows: rows.unwrap_or_default(),
+        }
+    }
+
+    fn change(&self, id: &AutomationId, kind: &'static str, automation: &ToldAutomation) -> Vec<OutboxRow> {
         let occurrence = format!("changed:{kind}:{id}:{}", self.instance());
-        let place = |name: &str| self.place(name, &occurrence);
-        self.announcer.context.change_rows(self.after, automation, place, || Occurrence {
-            id: occurrence.clone(),
+        let ToldAutomation { name, labels, path, .. } = automation;
+        let is_in_force = self.next.after.get(id).is_some();
+        let subject = Subject { id, name, labels };
+        let place = |_: &str| self.ingress.next_event_place();
+        self.announcer.context.change_rows(&self.next.after, subject, place, || Occurrence {
+            id: occurrence,
             kind,
-            title: title_of_change(&automation.name, kind),
-            file: Some((automation.source.path().to_owned(), None)),
+            title: title_of_change(name, kind, is_in_force),
+            file: Some((path.clone(), None)),
             page: format!("/automations/{id}"),
             ..Occurrence::default()
         })
     }
 
+    /// Compares the files that do not load with the record.
+    fn files(&self, record: &Record) -> Vec<Difference> {
+        let mut differences: BTreeMap<String, Difference> = BTreeMap::new();
+        for (report, automation) in self.wrong_files() {
+            let path = report.source().path();
+            let key = told::key_of_file(path);
+            let recorded = record.file(&key);
+            // An author may write a new file bit by bit: only a start tells of it.
+            let is_draft = automation.is_none() && path.starts_with("automations/") && !self.is_first();
+            // A start tells of a file again of which no version is in force any more.
+            let was_valid = !self.is_first() && self.next.before.error_of(path).is_none();
+            let in_force = match recorded.as_deref().and_then(|mark| mark.split_once(' ')) {
+                _ if automation.is_some() || was_valid => "last",
+                Some((_, in_force)) if !self.is_first() => in_force,
+                _ => "none",
+            };
+            let mark = format!("{} {in_force}", content_mark(report.source().text()));
+            let is_told = match record.is_complete() || self.is_first() {
+                true => recorded.as_ref() == Some(&mark),
+                false => self.next.before.error_of(path).is_some(),
+            };
+            let (value, rows) = match (is_draft, is_told) {
+                (true, _) => (recorded, Vec::new()),
+                (false, true) => (Some(mark), Vec::new()),
+                (false, false) => {
+                    // A start without a record may tell of the same content again.
+                    let is_known = self.is_first() && !record.is_complete();
+                    let instance = if is_known { String::new() } else { self.instance() };
+                    let rows = self.broken(report, automation, &mark, &instance);
+                    (Some(mark), rows)
+                }
+            };
+            differences.insert(key.clone(), Difference { key, value: value.map(Value::from), rows });
+        }
+        for key in record.files() {
+            let valid = || Difference { key: key.clone(), value: None, rows: Vec::new() };
+            differences.entry(key.clone()).or_insert_with(valid);
+        }
+        differences.into_values().collect()
+    }
+
+    /// Returns the reports of the files that do not load, each with the automation of which the last good version is in force.
+    fn wrong_files(&self) -> Vec<(&Report, Option<&Automation>)> {
+        let after = &self.next.after;
+        let stale = after.automations().filter_map(|deployment| {
+            let report = deployment.stale.as_deref()?;
+            Some((report, Some(&*deployment.automation)))
+        });
+        let mut wrong: Vec<(&Report, Option<&Automation>)> = stale.collect();
+        let paths: HashSet<&str> = wrong.iter().map(|(report, _)| report.source().path()).collect();
+        let others = after.reports().filter(|report| report.has_errors());
+        let others = others.filter(|report| !paths.contains(report.source().path()));
+        wrong.extend(others.map(|report| (&**report, None)).collect::<Vec<_>>());
+        wrong
+    }
+
     /// Returns the rows for a file that does not load.
-    fn broken(&self, report: &Report, automation: Option<&Automation>, instance: &str) -> Vec<OutboxRow> {
+    fn broken(
+        &self,
+        report: &Report,
+        automation: Option<&Automation>,
+        mark: &str,
+        instance: &str,
+    ) -> Vec<OutboxRow> {
         let is_error = |entry: &DiagnosticEntry| entry.severity == Severity::Error;
         let Some(error) = report.entries().into_iter().find(is_error) else { return Vec::new() };
         let path = report.source().path();
-        let occurrence = format!("file:{path}:{instance}");
-        let place = |name: &str| self.place(name, &occurrence);
         let message = format!("{}:{}: {}", error.file, error.line, error.message);
-        let context = &self.announcer.context;
-        context.failure_rows(self.after, FailureKind::File, automation, place, || Occurrence {
-            id: occurrence.clone(),
+        let (context, place) = (&self.announcer.context, |_: &str| self.ingress.next_event_place());
+        context.failure_rows(&self.next.after, FailureKind::File, automation, place, || Occurrence {
+            id: format!("file:{path}:{mark}:{instance}"),
             kind: FailureKind::File.as_str(),
             title: format!("a file does not load: {message}"),
             error: Some(ActionError::new(ErrorKind::Input, error.message.as_str())),
@@ -193,24 +274,41 @@ impl Announcement<'_> {
         })
     }
 
-    /// Returns the text by which the same change at another time is a different one: all nodes that take a generation have the same.
+    /// Returns the text by which the same change at another time is a different one.
     fn instance(&self) -> String {
-        self.generation.as_ref().map_or_else(|| self.now.clone(), |generation| generation.number.to_string())
-    }
-
-    fn place(&self, name: &str, occurrence: &str) -> model::ExecutionId {
-        match &self.generation {
-            Some(generation) => shared_place(generation.at, name, occurrence),
-            None => self.ingress.next_event_place(),
-        }
+        self.generation.map_or_else(|| self.now.clone(), |number| number.to_string())
     }
 }
 
-fn title_of_change(name: &str, kind: &str) -> String {
+/// Returns the kinds of changes of an automation.
+fn changes(old: Option<&ToldAutomation>, new: Option<&ToldAutomation>) -> Vec<&'static str> {
+    let (old, new) = match (old, new) {
+        (None, None) => return Vec::new(),
+        (None, Some(_)) => return vec!["added"],
+        (Some(_), None) => return vec!["removed"],
+        (Some(old), Some(new)) => (old, new),
+    };
+    let mut kinds = Vec::new();
+    match (old.enabled, new.enabled) {
+        (false, true) => kinds.push("enabled"),
+        (true, false) => kinds.push("disabled"),
+        _ if old.definition != new.definition => kinds.push("changed"),
+        _ => {}
+    }
+    match (old.stale, new.stale) {
+        (false, true) => kinds.push("stale"),
+        (true, false) => kinds.push("valid"),
+        _ => {}
+    }
+    kinds
+}
+
+fn title_of_change(name: &str, kind: &str, is_in_force: bool) -> String {
     match kind {
-        "stale" => {
+        "stale" if is_in_force => {
             format!("{name} is stale: its file no longer loads, and its last good version is in force")
         }
+        "stale" => format!("{name} is stale: its file does not load, and no version of it is in force"),
         "valid" => format!("{name} is valid again"),
         kind => format!("{name} was {kind}"),
     }

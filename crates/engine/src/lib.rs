@@ -8,6 +8,7 @@
 //! * `generations`: definitions that are deployed into a shared store
 //! * `project_edit`: changes of files by people, and the reload that follows
 //! * `announce`: tells triggers of reloads
+//! * `told`: the record of what triggers were told last
 //! * `moves`: moves the records of a trigger to another id
 //! * `bulk`: replays and cancellations of many executions
 //! * `trials`: recorded executions and tests on a text that is not saved
@@ -28,6 +29,7 @@ mod retention;
 mod search;
 pub mod stores;
 mod test_draft;
+mod told;
 pub mod transfer;
 mod trials;
 mod watch;

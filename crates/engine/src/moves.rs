@@ -7,7 +7,7 @@ use catalog::Loader;
 use ingress::{Ingress, MoveError, MoveRecords};
 use model::automation::{TriggerId, TriggerKey};
 use runtime::{Error, Runtime};
-use store::News;
+use store::{News, OutboxRow};
 
 use crate::Engine;
 
@@ -42,13 +42,19 @@ impl MoveRecords for Mover {
             Err(catalog::Error::Store(error)) => context.lost(error),
             _ => {}
         }
-        Ok(moved?)
+        let moved = moved?;
+        // Events of the engine have moved, too.
+        for (_, name) in OutboxRow::moved_names(from, to).into_iter().filter(|_| moved > 0) {
+            context.outbox.wake(name.clone());
+            context.store.tell(None, News::Emitted { name });
+        }
+        Ok(moved)
     }
 }
 
 impl Engine {
-    /// Moves what is stored under the id of a trigger to another id of the same automation: its address, its positions and its
-    /// subscriptions. Returns the number of moved rows. A trigger in force goes on with them until the file has the other id.
+    /// Moves what is stored under the id of a trigger to another id of the same automation: its address, its positions, its
+    /// subscriptions, and events of the engine on their way. Returns the number of moved rows. A trigger in force goes on with them until the file has the other id.
     ///
     /// # Errors
     /// There is no such automation or trigger, the ids are not valid, rows are under both ids, both triggers are in force, or the store

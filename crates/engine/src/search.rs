@@ -25,6 +25,10 @@ pub struct Search {
     pub trigger: Option<TriggerId>,
     /// The kind of its origin, such as `webhook`.
     pub origin: Option<String>,
+    /// The step that sent the event which started it, with its iteration indices.
+    pub sender_step: Option<String>,
+    /// The id of the own event that started it.
+    pub event_id: Option<String>,
     /// The beginning of the hash of its definition.
     pub definition: Option<String>,
     /// The step that made it fail, in any loop iteration.
@@ -160,6 +164,8 @@ impl Scan<'_> {
         let fits = (search.shown.is_empty() || search.shown.contains(&row.status))
             && search.trigger.as_ref().is_none_or(|trigger| *trigger == row.trigger)
             && search.origin.as_deref().is_none_or(|origin| origin == row.origin.as_str())
+            && search.sender_step.as_deref().is_none_or(|step| row.origin.sender_step() == Some(step))
+            && search.event_id.as_deref().is_none_or(|id| row.origin.event_id() == Some(id))
             && search.definition.as_deref().is_none_or(|hash| row.definition.to_string().starts_with(hash))
             && search.min_took.is_none_or(|least| Duration::try_from(took).unwrap_or_default() >= least);
         if !fits {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use tests::hostile::{Amounts, Bounds, Findings, run, run_data, run_each};
+use tests::hostile::{Amounts, Bounds, Findings, run, run_data, run_each, run_rows};
 
 /// Sends every filter, function, operator, query and schema keyword with hostile operands to a daemon.
 #[derive(Parser)]
@@ -29,6 +29,9 @@ struct Arguments {
     /// Send large data alone, not the corpus.
     #[arg(long, conflicts_with = "operands")]
     data: bool,
+    /// Read and write a million rows of databases alone.
+    #[arg(long, conflicts_with_all = ["operands", "data"])]
+    rows: bool,
     /// Send the corpus alone, not large data.
     #[arg(long)]
     operands: bool,
@@ -56,13 +59,16 @@ async fn main() -> io::Result<ExitCode> {
     }
     let bounds = Bounds { memory: arguments.memory << 20, others: Duration::from_millis(arguments.others) };
     let mut rows = Vec::new();
-    if !arguments.data {
+    if !arguments.data && !arguments.rows {
         let findings = run(bounds, arguments.sizes, &arguments.daemon).await.map_err(io::Error::other)?;
         rows.push(("operands", findings));
     }
     let amounts = Amounts { bodies: arguments.bodies, readers: arguments.readers };
-    if !arguments.operands {
+    if !arguments.operands && !arguments.rows {
         rows.extend(run_data(bounds, amounts, &arguments.daemon).await.map_err(io::Error::other)?);
+    }
+    if !arguments.operands {
+        rows.extend(run_rows(bounds, &arguments.daemon).await.map_err(io::Error::other)?);
     }
     let mut is_well = true;
     for (name, findings) in rows {

@@ -49,6 +49,8 @@ pub(super) struct Parts<'a> {
     pub(super) variables: Vec<(String, String)>,
     /// The address of the store of each daemon. One daemon with a file by default.
     pub(super) stores: Vec<String>,
+    /// Further automations, each with its name.
+    pub(super) automations: Vec<(&'a str, String)>,
 }
 
 /// A daemon, which has a project of its own with the same files as the others.
@@ -96,6 +98,9 @@ impl Rig {
                 work.write_ticks(&project)?;
             }
             work.write_schedules(&project, parts.schedules)?;
+            for (name, text) in &parts.automations {
+                project.automation(name, text)?;
+            }
             if !parts.settings.is_empty() {
                 project.write("cogwork.yaml", parts.settings)?;
             }
@@ -490,7 +495,8 @@ impl Rig {
         self.live_url_at(0, automation).await
     }
 
-    async fn live_url_at(&self, index: usize, automation: &str) -> Result<String, Error> {
+    /// The live address of an automation at one of the daemons.
+    pub(super) async fn live_url_at(&self, index: usize, automation: &str) -> Result<String, Error> {
         let shown = self.ask_at(index, &format!("/automations/{automation}")).await?;
         shown["liveUrl"].as_str().map(str::to_owned).ok_or_else(|| Error::NoAddress(shown.to_string()))
     }

@@ -2,6 +2,7 @@
 //! many at one time. An observer beside them measures the answers to others and the memory of the daemon.
 
 mod data;
+mod rows;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,6 +20,7 @@ use crate::daemon::{self, Builder, Daemon};
 use crate::project::{Project, repository};
 
 pub use data::{Amounts, run_data};
+pub use rows::run_rows;
 
 /// The sizes of the bodies, in bytes.
 const SIZES: [usize; 3] = [1 << 10, 100 << 10, 5 << 20];

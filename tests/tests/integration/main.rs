@@ -39,6 +39,7 @@ mod reload;
 mod repeats;
 mod resume;
 mod schedules;
+mod secret_providers;
 mod senders;
 mod shipped;
 mod stop;

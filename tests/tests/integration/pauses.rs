@@ -101,7 +101,10 @@ async fn an_event_sent_after_a_kill_reaches_executions_that_waited_before_it() {
     assert_eq!(site.end_of(&one).await["outcome"]["result"], json!({"amount": 11}));
     waiting(&site, &other, 1).await;
     let emit = site.api(Method::POST, "/events").json(&json!({"name": "orderPaid", "data": {"amount": 12}}));
-    assert_eq!(site::emit(emit).await, json!({"delivered": 1, "kept": true, "starts": []}));
+    assert_eq!(
+        site::emit(emit).await,
+        json!({"delivered": 1, "kept": true, "starts": [], "repeated": false})
+    );
     assert_eq!(site.end_of(&other).await["outcome"]["result"], json!({"amount": 12}));
 }
 
@@ -127,7 +130,10 @@ async fn a_waiting_execution_keeps_its_definition_when_the_file_changes() {
     let three = site.post("work", &json!({})).await.execution();
     waiting(&site, &three, 1).await;
     let emit = site.api(Method::POST, "/events").json(&json!({"name": "go", "data": null}));
-    assert_eq!(site::emit(emit).await, json!({"delivered": 3, "kept": true, "starts": []}));
+    assert_eq!(
+        site::emit(emit).await,
+        json!({"delivered": 3, "kept": true, "starts": [], "repeated": false})
+    );
     for (id, path) in [(&one, "/one"), (&two, "/two"), (&three, "/three")] {
         assert_eq!(site.end_of(id).await["status"], json!("succeeded"));
         let keys: Vec<_> = recorder.requests_to(path).into_iter().map(|sent| sent.idempotency_key).collect();

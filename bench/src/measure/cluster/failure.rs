@@ -31,7 +31,7 @@ const MAX_MS: f64 = 15_000.0;
 const PATIENCE: Duration = Duration::from_secs(60);
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// The time that both nodes run before they are measured.
-const BEFORE: Duration = Duration::from_secs(4);
+pub(super) const BEFORE: Duration = Duration::from_secs(4);
 const PAGE: u32 = 1000;
 
 /// Measures both with two nodes.

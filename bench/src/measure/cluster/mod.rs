@@ -3,6 +3,7 @@
 
 mod failure;
 mod nodes;
+mod starts;
 
 use std::time::Duration;
 
@@ -60,6 +61,7 @@ pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(),
     for workload in &WORKLOADS {
         rates(terms, &shared, workload, report).await?;
     }
+    starts::measure(&shared, report).await?;
     failure::measure(terms, &shared, report).await
 }
 

@@ -47,6 +47,8 @@ pub(super) enum Load {
     Events,
     /// This many events, each of which starts an execution.
     StartingEvents,
+    /// This many failures, which a trigger hears of.
+    Failures,
     /// So many polls of a list with as many known items as the size.
     KnownItems(usize),
     /// A request over each of this many connections, all of which stay open.
@@ -65,7 +67,7 @@ pub(super) enum Load {
     Retention,
 }
 
-pub(super) const DIMENSIONS: [Dimension; 26] = [
+pub(super) const DIMENSIONS: [Dimension; 27] = [
     Dimension { name: "automations", first: 500, load: Load::Automations, most: MAX_EXPONENT },
     Dimension {
         name: "steps of an automation",
@@ -143,6 +145,12 @@ pub(super) const DIMENSIONS: [Dimension; 26] = [
         name: "events that start executions",
         first: 500,
         load: Load::StartingEvents,
+        most: MAX_EXPONENT,
+    },
+    Dimension {
+        name: "failures that a trigger hears of",
+        first: 500,
+        load: Load::Failures,
         most: MAX_EXPONENT,
     },
     Dimension {

@@ -43,7 +43,8 @@ pub(super) async fn costs(terms: Terms<'_>, load: Load, size: usize) -> Result<C
     if let Load::Automations | Load::Retention | Load::Subscriptions = load {
         if let Load::Retention = load {
             Run::of(&daemon, MEASURED).await?.finished_at_most(10).await?;
-            until_idle(&daemon).await?;
+            // Retention deletes the data of executions after they are gone for readers: half of the work at the smallest size.
+            daemon.idle_for(IDLE_TIME).await?;
         }
         if let Load::Subscriptions = load {
             subscribed(&server, size).await?;
@@ -69,22 +70,6 @@ pub(super) async fn costs(terms: Terms<'_>, load: Load, size: usize) -> Result<C
     let after = reading(&daemon).await?;
     daemon.stop().await?;
     Ok(Costs { time: after.0 - before.0, memory: after.1 - before.1, stored: after.2 - before.2 })
-}
-
-/// Comes back once the daemon has used no processor time for [`IDLE_TIME`]: retention deletes the data of executions after they are
-/// gone for readers. Without it the work behind the last batch is missing, which is half of it at the smallest size.
-async fn until_idle(daemon: &Daemon) -> Result<(), Error> {
-    let until = Instant::now() + PATIENCE;
-    let mut before = None;
-    while Instant::now() < until {
-        let now = daemon.process().processor_time();
-        if before == now {
-            return Ok(());
-        }
-        before = now;
-        tokio::time::sleep(IDLE_TIME).await;
-    }
-    Err(Error::Server("the daemon did not come to rest".to_owned()))
 }
 
 /// Processor time in seconds, memory and stored bytes of a daemon.
@@ -172,7 +157,7 @@ impl<'daemon> Run<'daemon> {
                 let body = format!("{{\"quantity\": 1, \"text\": \"{}\"}}", "x".repeat(size << 10));
                 self.post(count, body.as_bytes()).await?;
             }
-            Load::Executions(_) => self.post_numbers(size).await?,
+            Load::Executions(_) | Load::Failures => self.post_numbers(size).await?,
             Load::CodeTexts(rounds) => self.call_each(rounds, size).await?,
             Load::ProjectConnections | Load::Tokens => self.call_each(1, size).await?,
             Load::WaitingExecutions(count) | Load::WaitingDefinitions(count) => {

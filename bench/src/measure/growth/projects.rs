@@ -36,10 +36,14 @@ pub(super) fn project(load: Load, size: usize, server: SocketAddr) -> Result<Pro
         Load::StartingEvents => {
             "trigger: {event: paid, data: {n: integer}}\nsteps:\n  - set: {a: 1}\n".to_owned()
         }
+        Load::Failures => format!("{ASYNCHRONOUS}steps:\n  - fail: no card\n"),
         Load::Retention => format!("{ASYNCHRONOUS}steps:\n  - set: {{a: 1}}\n"),
         _ => project::synchronous(1),
     };
     project.put(MEASURED, &text)?;
+    if let Load::Failures = load {
+        project.put("handler", "trigger: {event: cogwork.failure}\nsteps:\n  - set: {a: 1}\n")?;
+    }
     if let Load::Subscriptions = load {
         let hub = format!("type: github.token\nwith: {{token: measured, host: \"http://{server}\"}}\n");
         project.write("connections/hub.yaml", &hub)?;

@@ -20,6 +20,9 @@ use crate::report::{Report, Row, Unit};
 
 /// Counts of an operation, one at a time; the least is reported: the work of timers only adds to it, and some counts have none of it.
 const ROUNDS: usize = 12;
+/// The time without work before a count. A dump stops the daemon for up to a second, and the timers that are due by then, like its sign of
+/// life in PostgreSQL, run first.
+const IDLE_TIME: Duration = Duration::from_millis(100);
 /// Requests before the first count, which fill caches and pools.
 const FIRST: usize = 20;
 /// A debug build executes ten times the instructions. It gets a shorter log and fewer waiting executions, so that `make test` can count it.
@@ -147,6 +150,7 @@ impl Session<'_> {
         left: u64,
         work: impl AsyncFnOnce(&mut Run<'_>) -> Result<(), Error>,
     ) -> Result<Counts, Error> {
+        self.daemon.idle_for(IDLE_TIME).await?;
         self.counter.reset()?;
         work(&mut self.run).await?;
         self.daemon.drained_to(left).await?;

@@ -66,6 +66,16 @@ impl Location {
         }
     }
 
+    /// Returns the host and the port of each server of a store that is not a file.
+    #[must_use]
+    pub fn servers(&self) -> Vec<(String, u16)> {
+        match self {
+            Self::File(_) => Vec::new(),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(address) => address.servers(),
+        }
+    }
+
     /// Returns true if there is a store, false if nothing was ever stored there. Of a database on a server, only a connection can tell.
     ///
     /// # Errors

@@ -104,7 +104,7 @@ async fn redirect(url: &str) -> HashMap<String, String> {
 }
 
 async fn login(engine: &Engine) -> Result<String, String> {
-    let begun = engine.connections().begin_login("main").map_err(|error| error.to_string())?;
+    let begun = engine.connections().begin_login("main").await.map_err(|error| error.to_string())?;
     soon(engine.connections().end_login(consent(&begun.url).await)).await
 }
 
@@ -123,7 +123,7 @@ async fn an_oauth_login_connects_and_its_tokens_survive_a_restart() {
     let engine = world.project.start().await;
     assert_eq!(state(&engine), ConnectionState::NeedsLogin);
     assert!(run(&engine).await.contains("cogwork connections login main"));
-    let begun = engine.connections().begin_login("main").expect("it begins");
+    let begun = engine.connections().begin_login("main").await.expect("it begins");
     let host = world.wiki.base_url().trim_start_matches("http://").replace(':', "%3A");
     for part in [
         &format!("audience={host}"),
@@ -150,14 +150,14 @@ async fn an_oauth_login_connects_and_its_tokens_survive_a_restart() {
 async fn an_oauth_state_is_valid_for_one_callback_and_ten_minutes() {
     let world = World::new().await;
     let engine = world.project.start().await;
-    let begun = engine.connections().begin_login("main").expect("it begins");
+    let begun = engine.connections().begin_login("main").await.expect("it begins");
     let answer = consent(&begun.url).await;
     let forged = LoginCallback { state: Some("x".repeat(43)), ..answer.clone() };
     assert!(engine.connections().end_login(forged).await.is_err());
     assert!(soon(engine.connections().end_login(answer.clone())).await.is_ok());
     let again = engine.connections().end_login(answer).await.expect_err("used");
     assert!(again.contains("has been used or is too old"), "{again}");
-    let begun = engine.connections().begin_login("main").expect("it begins");
+    let begun = engine.connections().begin_login("main").await.expect("it begins");
     let late = consent(&begun.url).await;
     world.project.clock.advance(Duration::from_secs(601));
     assert!(engine.connections().end_login(late).await.is_err());
@@ -204,7 +204,7 @@ async fn a_callback_with_another_issuer_is_refused_before_its_code_is_exchanged(
         world.connect(&more);
         let before = world.wiki.count("POST", "/oauth/token");
         let engine = world.project.start().await;
-        let begun = engine.connections().begin_login("main").expect("it begins");
+        let begun = engine.connections().begin_login("main").await.expect("it begins");
         let answer = LoginCallback { issuer: issuer.clone(), ..consent(&begun.url).await };
         let ended = soon(engine.connections().end_login(answer)).await;
         assert_eq!(ended.is_ok(), connects, "{named:?} {issuer:?} {ended:?}");
@@ -552,13 +552,14 @@ async fn at_most_a_hundred_logins_are_pending_each_for_ten_minutes() {
         world.project.write(&format!("connections/c{number}.yaml"), &text);
     }
     let engine = world.project.start().await;
-    let begin = |number: usize| engine.connections().begin_login(&format!("c{number}"));
+    let connections = engine.connections();
+    let begin = async |number: usize| connections.begin_login(&format!("c{number}")).await;
     for number in 0..100 {
-        let begun = begin(number).expect("it begins");
+        let begun = begin(number).await.expect("it begins");
         assert_eq!(begun.expires_at, engine.clock().now() + Duration::from_secs(600));
     }
-    assert!(begin(100).is_err(), "too many are pending");
+    assert!(begin(100).await.is_err(), "too many are pending");
     world.pass(Duration::from_secs(600));
-    assert!(begin(100).is_ok(), "the others are over");
+    assert!(begin(100).await.is_ok(), "the others are over");
     stop(engine).await;
 }

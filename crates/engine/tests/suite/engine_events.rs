@@ -30,7 +30,7 @@ fn handler(with: &str) -> String {
 
 pub(crate) fn event_handler(event: &str, with: &str) -> String {
     format!(
-        "trigger: {{event: {event}{with}}}\nsteps: [{{set: {{x: 1}}}}]\noutputs: \"${{{{ trigger.results.body.data }}}}\"\n"
+        "timeout: 24h\ntrigger: {{event: {event}{with}}}\nsteps: [{{set: {{x: 1}}}}]\noutputs: \"${{{{ trigger.results.body.data }}}}\"\n"
     )
 }
 
@@ -504,6 +504,8 @@ fn mistakes_in_the_inputs_of_an_engine_event_are_reported() {
     check("cogwork.failure, with: {after: 1001}", &["wrong-input 1001"]);
     check("cogwork.failure, with: {kinds: [executoin]}", &["wrong-input executoin"]);
     check("cogwork.failure, with: {kinds: []}", &["wrong-input []"]);
+    check("cogwork.failure, with: {kinds: [file, event], after: 3}", &["unused-setting 3"]);
+    check("cogwork.failure, with: {kinds: [file], after: 1}", &[]);
     check("cogwork.failure, with: {lables: [billing]}", &["unknown-input lables (labels)"]);
     check("cogwork.failure, with: {labels: [biling, shop]}", &["unknown-label biling (billing)"]);
     check("cogwork.failure, with: {automations: tset}", &["unknown-automation tset (test)"]);

@@ -294,6 +294,9 @@ fn mistakes_around_own_events_are_reported() {
         "`amount` of `invoice.paid` is true or false here; automations/books.yaml expects a number",
     );
     check_steps(MANUAL, &emit("name: cogwork.failure"), "reserved-event", "cogwork.failure", "another name");
+    // A step that sends an event of the engine breaks no trigger on it.
+    let both = format!("trigger: {{event: cogwork.failure}}\nsteps:\n{}", emit("name: cogwork.failure"));
+    check(&both, "reserved-event", "cogwork.failure", "another name");
     let typed = started("event: invoice.paid, data: {invoice: text}, if: event.data.invoce == 'a'");
     check(&typed, "unknown-field", "invoce", "`invoice`");
 }

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use engine::Engine;
 use ingress::MoveError;
+use model::engine_event::EngineEventName;
 use model::{Event, Origin, Payload};
 use pretty_assertions::assert_eq;
-use runtime::Clock as _;
-use store::{ExecutionFilter, Page};
+use runtime::{Clock as _, ManualStart};
+use store::{ExecutionFilter, OutboxRow, Page};
 use value::Value;
 
 use crate::common::{Peer, Project, rows, settled, soon, stop, until, until_async};
@@ -164,6 +165,92 @@ async fn a_subscription_whose_trigger_moves_stays_with_its_secret() {
     let started: Vec<_> = rows(&engine).await.iter().rev().map(|row| row.trigger.to_string()).collect();
     assert_eq!(started, ["old", "old", "new", "new"]);
     stop(engine).await;
+}
+
+#[tokio::test]
+async fn events_of_the_engine_on_their_way_move_with_their_trigger() {
+    let handler = |id: &str| {
+        format!(
+            "triggers: [{{id: {id}, event: cogwork.failure}}]\nsteps: [{{set: {{x: 1}}}}]\noutputs: \"${{{{ trigger.results.count }}}}\"\n"
+        )
+    };
+    let project = Project::with(&handler("old"));
+    project.write("automations/fails.yaml", "trigger: {manual: {}}\nsteps: [{fail: broken}]\n");
+    let engine = project.start().await;
+    let fail = async || {
+        let start = ManualStart::new(Payload::manual(value::Map::new()), Origin::Manual);
+        let key = "fails".parse().expect("a key");
+        let id = soon(engine.ingress().start(&key, start)).await.expect("it starts");
+        soon(engine.admission().wait(id)).await.expect("it ends");
+    };
+    let counts = async |engine: &Engine| {
+        let mut counts = Vec::new();
+        for row in rows(engine).await.iter().rev().filter(|row| row.automation.as_str() == "test") {
+            counts.push((row.trigger.to_string(), crate::common::end(engine, row.id).await));
+        }
+        counts
+    };
+    let told = |id: &str, count: &str| (id.to_owned(), count.to_owned());
+    fail().await;
+    until_async(async || counts(&engine).await.len() == 1).await;
+    // These wait for their minute.
+    fail().await;
+    fail().await;
+    let name = |id: &str| {
+        OutboxRow::engine_name(EngineEventName::Failure, &format!("test#{id}").parse().expect("a key"))
+    };
+    let on_the_way =
+        async |id: &str| engine.store().outbox_page(&name(id), None, 10).await.expect("they are read").len();
+    until_async(async || on_the_way("old").await == 2).await;
+    assert_eq!(moved(&engine, "old", "new").await, 2);
+    assert_eq!((on_the_way("old").await, on_the_way("new").await), (0, 2));
+    // The file still has the former id.
+    fail().await;
+    until_async(async || on_the_way("new").await == 3).await;
+    project.write("automations/test.yaml", &handler("new"));
+    engine.reload().await;
+    until_async(async || {
+        project.clock.advance(Duration::from_secs(1));
+        counts(&engine).await.iter().filter_map(|(_, count)| count.parse::<u64>().ok()).sum::<u64>() == 4
+    })
+    .await;
+    assert_eq!(counts(&engine).await[0], told("old", "1"));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn events_of_a_trigger_that_is_not_in_force_wait_some_minutes_for_it() {
+    let handler = "trigger: {event: cogwork.failure}\nsteps: [{set: {x: 1}}]\n";
+    for (minutes, started) in [(5, 2), (11, 1)] {
+        let project = Project::with(handler);
+        project.write("automations/fails.yaml", "trigger: {manual: {}}\nsteps: [{fail: broken}]\n");
+        let engine = project.start().await;
+        let count =
+            async || rows(&engine).await.iter().filter(|row| row.automation.as_str() == "test").count();
+        for number in [1, 2] {
+            let start = ManualStart::new(Payload::manual(value::Map::new()), Origin::Manual);
+            let id = soon(engine.ingress().start(&"fails".parse().expect("a key"), start)).await;
+            soon(engine.admission().wait(id.expect("it starts"))).await.expect("it ends");
+            if number == 1 {
+                until_async(async || count().await == 1).await;
+            }
+        }
+        std::fs::remove_file(project.path("automations/test.yaml")).expect("it is removed");
+        engine.reload().await;
+        project.clock.advance(Duration::from_secs(60 * minutes));
+        // It has looked at the rows, and looks for others after half a minute.
+        settled(&project, &(project.clock.now() + Duration::from_secs(30)).to_string()).await;
+        let on_the_way = async || engine.store().outbox_counts().await.expect("they are counted").len();
+        until_async(async || on_the_way().await == started - 1).await;
+        project.write("automations/test.yaml", handler);
+        engine.reload().await;
+        until_async(async || {
+            project.clock.advance(Duration::from_secs(1));
+            on_the_way().await == 0 && count().await == started
+        })
+        .await;
+        stop(engine).await;
+    }
 }
 
 #[tokio::test]

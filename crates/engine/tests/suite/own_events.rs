@@ -7,7 +7,7 @@ use engine::Engine;
 use model::Event;
 use model::execution::{ExecutionId, Origin};
 use model::payload::Payload;
-use runtime::{Clock as _, ManualStart};
+use runtime::{Clock as _, DeliveryWait, ManualStart};
 use store::{ExecutionRow, OutboxCount, OutboxRow};
 
 use crate::common::{
@@ -229,7 +229,7 @@ async fn each_consumer_gets_an_event_once_over_a_crash_at_any_commit() {
 async fn an_event_that_is_sent_again_under_its_id_starts_once() {
     let project = project();
     let engine = project.start().await;
-    for _ in 0..2 {
+    for is_repeated in [false, true] {
         let sent = engine.admission().emit_as(
             Some("invoice:7".to_owned()),
             "order.paid",
@@ -237,10 +237,19 @@ async fn an_event_that_is_sent_again_under_its_id_starts_once() {
             None,
         );
         let sent = soon(sent).await.expect("it is sent");
-        assert_eq!((sent.id.as_str(), sent.starts.len()), ("invoice:7", 2));
+        let starts = if is_repeated { 0 } else { 2 };
+        assert_eq!((sent.id.as_str(), sent.starts.len(), sent.repeated), ("invoice:7", starts, is_repeated));
     }
+    let counts = engine.store().outbox_counts().await.expect("they are counted");
+    assert!(counts.iter().map(|count| count.rows).sum::<u64>() <= 1, "the repetition is not stored");
     quiet(&engine).await;
     assert_eq!(executions(&engine, "ship").await.len(), 1);
+    for (days, is_repeated) in [(36, true), (1, false)] {
+        project.clock.advance(Duration::from_secs(days * 86_400));
+        let data = json(r#"{"order": "a", "amount": 99}"#);
+        let sent = engine.admission().emit_as(Some("invoice:7".to_owned()), "order.paid", data, None);
+        assert_eq!(soon(sent).await.expect("it is sent").repeated, is_repeated, "{days} days later");
+    }
     stop(engine).await;
 }
 
@@ -309,6 +318,10 @@ async fn a_trigger_that_finds_the_queue_full_gets_the_event_later() {
     pass(&project, Duration::from_secs(1)).await;
     until(|| engine.status().refused.get("busy").is_some_and(|count| *count >= 2)).await;
     assert_eq!(executions(&engine, "ship").await.len(), 2);
+    let event = engine.context().own_events().await.expect("they are read").remove(0);
+    let reason = "the queue of executions is full (limits.queue: 2)".to_owned();
+    let wait = DeliveryWait { trigger: Some("ship".to_owned()), reason };
+    assert_eq!((event.undelivered, event.waits), (3, vec![wait]));
     held.answer(200, "1").await;
     for _ in 0..2 {
         until_async(async || engine.store().unfinished_count().await.expect("they are counted") == 0).await;

@@ -11,7 +11,7 @@ use store::{Options, OutboxRow};
 use crate::common::{Peer, Project, call, rows, soon, stop, until_async};
 use crate::hooks::{post, text, tokens};
 
-async fn daemon(space: &PostgresSpace, yaml: &str) -> (Project, Engine) {
+pub(crate) async fn daemon(space: &PostgresSpace, yaml: &str) -> (Project, Engine) {
     let project = Project::with(yaml);
     let options = Options { local: Some(project.settings.data_dir.clone()), ..Options::default() };
     let location = Location::parse(&space.url(), std::path::Path::new("")).expect("an address");
@@ -20,7 +20,7 @@ async fn daemon(space: &PostgresSpace, yaml: &str) -> (Project, Engine) {
 }
 
 /// Waits until each of two daemons owns some of the shards.
-async fn shared(daemons: &[(Project, Engine)]) {
+pub(crate) async fn shared(daemons: &[(Project, Engine)]) {
     soon(async {
         let counts = || daemons.iter().map(|(_, engine)| engine.peers().shards.count());
         while counts().any(|count| count == 0) || counts().sum::<usize>() != usize::from(store::Shard::COUNT)

@@ -5,6 +5,7 @@ use std::time::Duration;
 use engine::Engine;
 
 use crate::common::{Project, crash, end, json, settled, start_with, stop, until_async};
+use crate::crashes::at_each_commit;
 use crate::engine_events::{FAILS, event_handler, executions, fail, quiet, told};
 
 #[tokio::test]
@@ -54,6 +55,40 @@ async fn silences(engine: &Engine) -> Vec<String> {
 /// Waits until this number of silences is told.
 async fn until_silences(engine: &Engine, count: usize) {
     until_async(async || executions(engine, "silence").await.len() == count).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silence_is_told_once_over_a_crash_at_any_commit() {
+    at_each_commit(async |at| {
+        let project = Project::with(FAILS);
+        watching(&project, "automations: test, within: 1h");
+        let crashing = at.start(&project).await;
+        crashing.arm();
+        let engine = &crashing.engine;
+        let has_crashed = crashing
+            .run_until(async || {
+                // An hour passes while the engine runs, and then its silence is told.
+                project.clock.advance(Duration::from_secs(60));
+                let is_idle = engine.store().unfinished_count().await.is_ok_and(|count| count == 0);
+                is_idle && executions(engine, "silence").await.len() == 1
+            })
+            .await;
+        crashing.end().await;
+        let engine = project.start().await;
+        until_async(async || {
+            project.clock.advance(Duration::from_secs(60));
+            executions(&engine, "silence").await.len() == 1
+        })
+        .await;
+        quiet(&engine).await;
+        project.clock.advance(Duration::from_secs(7200));
+        quiet(&engine).await;
+        let told = silences(&engine).await;
+        assert!(told.len() == 1 && told[0].starts_with("automation test "), "after {at:?}: {told:?}");
+        stop(engine).await;
+        has_crashed
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -102,7 +102,7 @@ async fn is_stored_before_the_end(rig: &Rig, id: &str) -> Result<bool, Error> {
 }
 
 /// Waits for the end of every execution, and blames the daemon if it does not come.
-async fn have_ended(rig: &Rig) -> Result<(), Error> {
+pub(super) async fn have_ended(rig: &Rig) -> Result<(), Error> {
     let deadline = Instant::now() + END_WITHIN;
     loop {
         let left = rig.ask("/executions?status=queued,running,waiting&limit=1").await?;

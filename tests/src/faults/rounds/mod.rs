@@ -11,11 +11,14 @@ mod failpoints;
 mod finished;
 mod kill;
 mod network;
+mod once;
+mod own_events;
 mod power;
 mod releases;
 mod reload;
 mod second;
 mod snapshot;
+mod storm;
 mod sweep;
 mod term;
 mod ticks;
@@ -45,7 +48,7 @@ pub struct Fault {
 }
 
 /// All of them.
-pub const FAULTS: [Fault; 28] = [
+pub const FAULTS: [Fault; 31] = [
     Fault {
         name: "kill",
         about: "kill -9 at random moments: nothing acknowledged is lost, no finished step runs again",
@@ -61,6 +64,14 @@ pub const FAULTS: [Fault; 28] = [
         long: 20,
         waits: false,
         run: |effort| Box::pin(finished::run(effort)),
+    },
+    Fault {
+        name: "once",
+        about: "abort at each boundary and kill -9 within a change of a database with `once`: it happens once",
+        quick: 1,
+        long: 20,
+        waits: false,
+        run: |effort| Box::pin(once::run(effort)),
     },
     Fault {
         name: "term",
@@ -167,6 +178,23 @@ pub const FAULTS: [Fault; 28] = [
         long: 20,
         waits: true,
         run: |effort| Box::pin(cluster::run(effort)),
+    },
+    Fault {
+        name: "own-events",
+        about: "three daemons on one database send events, 2,000 in a round, and one is killed: each trigger starts once for each",
+        quick: 1,
+        long: 50,
+        waits: true,
+        run: |effort| Box::pin(own_events::run(effort)),
+    },
+    Fault {
+        name: "storm",
+        about: "1,000 automations fail in a round: the executions of the handler count each once, at most 600 start in a minute",
+        // Two executions for failures of one kind are a minute apart.
+        quick: 0,
+        long: 10,
+        waits: true,
+        run: |effort| Box::pin(storm::run(effort)),
     },
     Fault {
         name: "database-restart",

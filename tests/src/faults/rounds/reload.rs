@@ -82,7 +82,7 @@ async fn in_force(rig: &Rig, file: u32, version: u32, is_broken: bool) -> Result
 }
 
 /// Mebibytes of memory that a process has.
-fn resident(process: u32) -> Option<f64> {
+pub(super) fn resident(process: u32) -> Option<f64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kib: f64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;

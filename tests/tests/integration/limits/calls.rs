@@ -15,12 +15,103 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         ),
     ),
     (
-        "a file of rows",
+        "a file that a step writes",
         elsewhere(
-            &[("crates/systems/src/sql/file.rs", "a_file_has_a_size_limit_and_little_of_it_in_memory")],
+            &[("crates/connector/src/file_sink.rs", "a_file_has_a_size_limit_and_little_of_it_in_memory")],
             &[
-                ("crates/systems/src/sql/file.rs", "const MAX_IN_MEMORY: usize = 1 << 20;"),
-                ("crates/systems/src/sql/file.rs", "const MAX_FILE: usize = 512 << 20;"),
+                ("crates/connector/src/file_sink.rs", "const MAX_IN_MEMORY: usize = 1 << 20;"),
+                ("crates/connector/src/http/mod.rs", "pub const MAX_FILE: u64 = 512 << 20;"),
+            ],
+        ),
+    ),
+    (
+        "polls that `wake` of `sql.newRows` starts",
+        elsewhere(
+            &[(
+                "crates/engine/tests/suite/sql_wake.rs",
+                "a_notification_polls_at_once_and_nothing_listens_for_a_removed_file",
+            )],
+            &[("crates/ingress/src/poll/mod.rs", "const WAKE_GAP: Duration = Duration::from_secs(1);")],
+        ),
+    ),
+    (
+        "memory of all files that steps write",
+        elsewhere(
+            &[("crates/connector/src/file_sink.rs", "many_files_together_stay_within_their_memory")],
+            &[("crates/connector/src/file_sink.rs", "pub const FILE_MEMORY: usize = 8 << 20;")],
+        ),
+    ),
+    (
+        "an object that `s3.put` writes in parts",
+        elsewhere(
+            &[("crates/systems/tests/s3/parts.rs", "a_large_object_is_sent_in_parts_and_comes_back_whole")],
+            &[
+                ("crates/systems/src/s3/write.rs", "const MAX_WHOLE: usize = 16 << 20;"),
+                ("crates/systems/src/s3/parts.rs", "const PART: usize = 8 << 20;"),
+                ("crates/systems/src/s3/parts.rs", "const CONCURRENT: usize = 3;"),
+            ],
+        ),
+    ),
+    (
+        "keys of `s3.delete`",
+        elsewhere(
+            &[
+                ("crates/systems/tests/s3/objects.rs", "a_list_is_read_to_its_end_or_page_by_page"),
+                (
+                    "crates/systems/tests/s3/objects.rs",
+                    "inputs_that_cannot_work_are_refused_before_a_request",
+                ),
+            ],
+            &[
+                ("crates/systems/src/s3/spec.rs", "const MAX_KEYS: usize = 1_000;"),
+                ("crates/systems/src/s3/spec.rs", "const MAX_ITEMS: i64 = 100_000;"),
+                ("crates/systems/src/s3/spec.rs", "const USUAL_ITEMS: i64 = 10_000;"),
+            ],
+        ),
+    ),
+    (
+        "keys that `s3.objectChanged` lists",
+        elsewhere(
+            &[("crates/systems/tests/s3/events.rs", "a_prefix_with_more_keys_than_a_poll_reads_is_an_error")],
+            &[("crates/systems/src/s3/list.rs", "const MAX_READ: usize = 100_000;")],
+        ),
+    ),
+    (
+        "the life of an address of `s3.presign`",
+        elsewhere(
+            &[("crates/systems/tests/s3/objects.rs", "inputs_that_cannot_work_are_refused_before_a_request")],
+            &[(
+                "crates/systems/src/s3/read.rs",
+                "const MAX_LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);",
+            )],
+        ),
+    ),
+    (
+        "files and folders that `sftp.list`",
+        elsewhere(
+            &[("crates/systems/tests/sftp/files.rs", "a_folder_with_more_files_than_are_read_is_an_error")],
+            &[
+                ("crates/systems/src/sftp/client/folder.rs", "const MAX_ENTRIES: usize = 10_000;"),
+                ("crates/systems/src/sftp/client/folder.rs", "const MAX_DEPTH: usize = 32;"),
+            ],
+        ),
+    ),
+    (
+        "an answer of an SFTP server",
+        elsewhere(
+            &[(
+                "crates/systems/tests/sftp/errors.rs",
+                "a_server_that_says_nothing_is_given_up_at_the_end_of_the_step",
+            )],
+            &[
+                (
+                    "crates/systems/src/sftp/client/session.rs",
+                    "const ANSWER_TIME: Duration = Duration::from_secs(30);",
+                ),
+                (
+                    "crates/systems/src/sftp/client/mod.rs",
+                    "const USUAL_LIMIT: Duration = Duration::from_secs(15 * 60);",
+                ),
             ],
         ),
     ),

@@ -334,6 +334,32 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         ),
     ),
     (
+        "time in which the id of an own event that a program sends is known",
+        elsewhere(
+            &[(
+                "crates/engine/tests/suite/own_events.rs",
+                "an_event_that_is_sent_again_under_its_id_starts_once",
+            )],
+            &[(
+                "crates/runtime/src/outbox.rs",
+                "const KNOWN: SignedDuration = SignedDuration::from_hours(24 * 37);",
+            )],
+        ),
+    ),
+    (
+        "time in which [events of the engine](engine-events.md) wait for a trigger that is not in force",
+        elsewhere(
+            &[(
+                "crates/engine/tests/suite/moved_triggers.rs",
+                "events_of_a_trigger_that_is_not_in_force_wait_some_minutes_for_it",
+            )],
+            &[(
+                "crates/ingress/src/outbox/engine/mod.rs",
+                "const FORSAKEN: SignedDuration = SignedDuration::from_mins(10);",
+            )],
+        ),
+    ),
+    (
         "executions that all triggers on [events of the engine]",
         elsewhere(
             &[(

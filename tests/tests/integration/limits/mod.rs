@@ -6,7 +6,9 @@ mod code;
 mod daemon;
 mod executions;
 mod expressions;
+mod messages;
 mod outages;
+mod secrets;
 mod triggers;
 
 use std::collections::BTreeSet;
@@ -58,7 +60,9 @@ fn tried() -> impl Iterator<Item = &'static (&'static str, Tried)> {
         daemon::ROWS,
         code::ROWS,
         executions::ROWS,
+        secrets::ROWS,
         expressions::ROWS,
+        messages::ROWS,
         outages::ROWS,
         triggers::ROWS,
         calls::ROWS,

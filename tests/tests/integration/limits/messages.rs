@@ -1,0 +1,89 @@
+//! Messages of brokers: the rows that tests elsewhere check.
+
+use super::{Tried, elsewhere};
+
+const SUITE: &str = "crates/engine/tests/suite/brokers.rs";
+
+pub(super) const ROWS: &[(&str, Tried)] = &[
+    (
+        "one commit of",
+        elsewhere(
+            &[
+                (SUITE, "several_consumers_start_each_message_once"),
+                (
+                    "crates/systems/tests/nats/messages.rs",
+                    "one_request_takes_no_more_messages_and_bytes_than_it_may",
+                ),
+            ],
+            &[
+                ("crates/model/src/automation/trigger.rs", "pub const MAX: usize = 500;"),
+                ("crates/model/src/automation/trigger.rs", "Self { max: 100, within: Duration::ZERO }"),
+                ("crates/ingress/src/source/intake.rs", "pub(super) const MAX_BYTES: usize = 8 << 20;"),
+                ("crates/ingress/src/source/mod.rs", "const MAX_INTAKES: usize = 4;"),
+            ],
+        ),
+    ),
+    (
+        "the body of a message",
+        elsewhere(
+            &[(
+                "crates/ingress/src/source/message.rs",
+                "a_body_of_another_form_or_above_max_body_is_an_error",
+            )],
+            &[
+                ("crates/ingress/src/source/message.rs", "const USUAL_BODY: usize = 1 << 20;"),
+                ("crates/ingress/src/source/message.rs", "const MAX_BODY: usize = 8 << 20;"),
+            ],
+        ),
+    ),
+    (
+        "the ids of accepted messages",
+        elsewhere(
+            &[(SUITE, "a_lost_acknowledgement_starts_nothing_more")],
+            &[(
+                "crates/ingress/src/source/intake.rs",
+                "const ID_WINDOW: SignedDuration = SignedDuration::from_hours(24 * 7);",
+            )],
+        ),
+    ),
+    (
+        "attempts with a message that starts nothing",
+        elsewhere(
+            &[
+                (
+                    "crates/ingress/src/source/attempts.rs",
+                    "attempts_with_a_message_are_counted_and_further_and_further_apart",
+                ),
+                (SUITE, "a_message_that_starts_nothing_goes_to_the_list_and_others_go_on"),
+            ],
+            &[
+                ("crates/model/src/automation/trigger.rs", "pub const MAX_AFTER: u32 = 100;"),
+                ("crates/model/src/automation/trigger.rs", "Self { after: 5, to: None }"),
+            ],
+        ),
+    ),
+    (
+        "the [message list]",
+        elsewhere(
+            &[
+                ("crates/ingress/src/source/list.rs", "a_kept_message_is_cut_above_its_limits_and_says_so"),
+                (SUITE, "a_full_message_list_leaves_further_messages_at_the_broker"),
+            ],
+            &[
+                ("crates/ingress/src/source/list.rs", "const MAX_MESSAGES: usize = 1000;"),
+                ("crates/ingress/src/source/list.rs", "const MAX_KEPT: usize = 512 << 10;"),
+                ("crates/ingress/src/source/list.rs", "const MAX_HEADERS: usize = 64 << 10;"),
+            ],
+        ),
+    ),
+    (
+        "pauses before a broker is called again",
+        elsewhere(
+            &[(SUITE, "a_server_that_ends_or_stands_still_loses_and_repeats_nothing")],
+            &[(
+                "crates/ingress/src/source/consumer.rs",
+                "const PAUSES: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));",
+            )],
+        ),
+    ),
+];
