@@ -47,6 +47,7 @@ test("empty: each list of a new project explains itself with a button and a comm
       ["/", "No automation yet", "cogwork new", "New automation"],
       ["/executions", "No execution matches", "cogwork start", "Choose an automation"],
       ["/inbox", "Nothing waits for a person", "waitFor", ""],
+      ["/events", "No automation sends an event", "cogwork events emit", "New automation that an event starts"],
       ["/connections", "No connection yet", "cogwork connectors", "New connection"],
       ["/state", "No value in this scope", "cogwork state set", "Keep the first value"],
       ["/access", "No token but the admin token", "cogwork token create", "Create a token"],

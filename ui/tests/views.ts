@@ -29,6 +29,7 @@ steps:
 const HOOK = "trigger: {webhook: {mode: sync, verify: none}}\nsteps:\n  - {id: out, set: {n: \"${{ trigger.results.body.data.n }}\"}}\n";
 const SIGNED = "trigger: {webhook: {verify: {preset: github, secret: \"${{ secrets.a11yHook }}\"}}}\nsteps: [{set: {a: 1}}]\n";
 const SHORT = "trigger: {manual: {}}\nsteps:\n  - {id: first, set: {x: 1}}\n";
+const ON_EVENT = "trigger: {event: a11y.sent, data: {order: {type: text, required: true}, amount: number}}\nsteps:\n  - {id: wait, waitFor: {event: a11y.sent}, timeout: 0s, onTimeout: continue}\n";
 const BROKEN = "trigger: {manual: {}}\non: x\nsteps: []\n";
 
 /** The executions that the pages show. */
@@ -49,6 +50,7 @@ export async function prepare(daemon: Daemon): Promise<Shown> {
   await daemon.write("automations/a11y-hook.yaml", HOOK);
   await daemon.write("automations/a11y-tried.yaml", SHORT);
   await daemon.write("automations/a11y-planned.yaml", SHORT);
+  await daemon.write("automations/a11y-event.yaml", ON_EVENT);
   await daemon.run("a11y-tried", {});
   await daemon.write("automations/a11y-signed.yaml", SIGNED);
   await daemon.write("automations/a11y-broken.yaml", BROKEN);
@@ -198,6 +200,26 @@ export const VIEWS: View[] = [
     act: (page) => expect(page.getByRole("heading").nth(1)).toBeVisible(),
   },
   { page: "Inbox", name: "the inbox", path: () => "/inbox", act: (page) => expect(page.getByRole("form").first()).toBeVisible() },
+  {
+    page: "Events",
+    name: "the own events with a kept one",
+    path: () => "/events?q=a11y",
+    act: async (page, daemon) => {
+      await daemon.api("POST", "/events", { name: "a11y.sent", data: { order: "a-17" } });
+      await page.getByText("Kept for steps that wait later").click();
+      await expect(page.getByRole("listitem").first()).toBeVisible();
+    },
+  },
+  {
+    page: "Events",
+    name: "an event that is sent by hand",
+    dialog: "SendEvent",
+    path: () => "/events?q=a11y",
+    act: async (page) => {
+      await button(page, "Send a11y.sent").click();
+      await expect(page.getByRole("dialog").getByLabel("order *")).toBeVisible();
+    },
+  },
   { page: "Connections", name: "connections", path: () => "/connections", act: (page) => expect(page.getByRole("row").nth(1)).toBeVisible() },
   { page: "Connectors", name: "connectors", path: () => "/connectors", act: (page) => expect(page.getByText("wiki").first()).toBeVisible() },
   {

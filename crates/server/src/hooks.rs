@@ -60,8 +60,11 @@ impl Respond for Hooks {
                 note(&head.method, &target, answer.status());
                 answer
             }
-            Ok(Route::Resume { token, step }) => self.resume(&head, token, step, body, seen.peer()).await,
-            Ok(Route::Callback) => callback::answer(&self.engine, &head).await,
+            // On the heap, so that the future of every request has no room for rare ones.
+            Ok(Route::Resume { token, step }) => {
+                Box::pin(self.resume(&head, token, step, body, seen.peer())).await
+            }
+            Ok(Route::Callback) => Box::pin(callback::answer(&self.engine, &head)).await,
             Ok(Route::Health) => probe(&head.method, StatusCode::OK, "ok"),
             Ok(Route::Ready) if self.is_ready() => probe(&head.method, StatusCode::OK, "ready"),
             Ok(Route::Ready) => probe(&head.method, StatusCode::SERVICE_UNAVAILABLE, "not accepting"),

@@ -37,8 +37,8 @@ mod server;
 mod client;
 
 pub use admin::{
-    Cuts, ExportFormat, ImportedView, Problem, RefusedImport, Scope, Scopes, TotalView, describe,
-    describe_row, export, export_lines, openapi,
+    Cuts, ExportFormat, ImportedView, Problem, RefusedImport, Scope, Scopes, StartedView, TotalView,
+    describe, describe_row, export, export_lines, openapi,
 };
 pub use client::{Client, Events, ServerEvent};
 pub use error::Error;

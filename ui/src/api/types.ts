@@ -44,6 +44,7 @@ export type Host = Schemas["Host"];
 export type HoverValue = Schemas["HoverValue"];
 export type Input = Schemas["Input"];
 export type InputType = Schemas["InputType"];
+export type KeptEvent = Schemas["KeptEvent"];
 export type LineRange = Schemas["LineRange"];
 export type Listening = Schemas["Listening"];
 export type LoginState = Schemas["LoginState"];
@@ -51,6 +52,7 @@ export type LogLine = Schemas["LogLine"];
 export type NewFile = Schemas["NewFile"];
 export type Operation = Schemas["EditOperation"];
 export type Origin = Schemas["Origin"];
+export type OwnEvent = Schemas["OwnEvent"];
 export type Outcome = Schemas["Outcome"];
 export type OutlineStep = Schemas["OutlineStep"];
 /** A path in the tree of a file: keys and indices. */

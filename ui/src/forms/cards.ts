@@ -4,9 +4,11 @@ import type { Automation } from "../api/types";
 import type { Json } from "./trigger";
 
 export interface Card {
-  key: "webhook" | "signed" | "code" | "schedule" | "event" | "poll" | "manual";
-  /** The kind of trigger, as `POST /scaffold` takes it. */
+  key: "webhook" | "signed" | "code" | "schedule" | "event" | "ownEvent" | "failure" | "poll" | "manual";
+  /** The kind of trigger. */
   kind: Automation["trigger"];
+  /** The kind of new automation, as `POST /scaffold` takes it, if it is not that of the trigger. */
+  scaffold?: string;
   title: string;
   about: string;
   /** The value of `trigger` with which an automation changes to it. */
@@ -55,8 +57,24 @@ export const CARDS: readonly Card[] = [
     key: "event",
     kind: "event",
     title: "App event",
-    about: "Something that happens in another application starts it, or an event of another automation.",
+    about: "Something that happens in another application starts it.",
     trigger: { event: "github.push" },
+  },
+  {
+    key: "ownEvent",
+    kind: "event",
+    scaffold: "ownEvent",
+    title: "Own event",
+    about: "An event that a step of another automation sends, or a program.",
+    trigger: { event: "order.paid", data: { order: "text" } },
+  },
+  {
+    key: "failure",
+    kind: "event",
+    scaffold: "failure",
+    title: "Failure",
+    about: "Executions, polls or files that fail start it, to tell people.",
+    trigger: { event: "cogwork.failure" },
   },
   {
     key: "poll",

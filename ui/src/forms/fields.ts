@@ -95,6 +95,15 @@ export function schemaFields(schema: Schema, root: Schema, without: readonly str
     });
 }
 
+/** The fields of the mapping that a step has behind a key, by the schema of the step. Keys with steps inside are left out. */
+export function innerFields(step: Schema, root: Schema, key: string): Field[] {
+  const value = step.properties?.[key];
+  const found = value && resolved(value, root);
+  const maps = [found, ...(found?.anyOf ?? []), ...(found?.oneOf ?? [])].filter((one) => one !== undefined).map((one) => resolved(one, root));
+  const map = maps.find((one) => one.properties !== undefined);
+  return map ? schemaFields(map, root, ["steps"]) : [];
+}
+
 /** The fields of an action's inputs. */
 export function inputFields(inputs: readonly Input[]): Field[] {
   const kinds: Record<string, Kind> = { text: "text", url: "text", integer: "number", number: "number", boolean: "boolean", choice: "choice" };

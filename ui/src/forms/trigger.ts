@@ -2,7 +2,7 @@
 
 import type { Input, Operation, Path } from "../api/types";
 import { valueAt as anyAt } from "../editor/outline";
-import { asInteger, number, parse } from "../value/exact";
+import { asInteger, number, parse, plainText } from "../value/exact";
 import { choices, type Schema } from "./fields";
 
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
@@ -10,7 +10,7 @@ export type Json = null | boolean | number | string | Json[] | { [name: string]:
 export interface Field {
   at: Path;
   label: string;
-  kind: "text" | "area" | "number" | "choice" | "radio" | "flags" | "map" | "json" | "secret";
+  kind: "text" | "area" | "number" | "choice" | "radio" | "flags" | "list" | "map" | "json" | "declared" | "secret";
   /** The values of a choice or of flags, each with its name: by default those of the schema. Of a text or a number, they are proposals. */
   options?: [string, string][];
   /** Explanations of values of the schema. */
@@ -97,12 +97,12 @@ const EVENT: Field[] = POLL_COMMON((...path) => ["trigger", ...path]).map((field
 
 /** The fields of an own event. */
 export const OWN_EVENT: Field[] = [
-  { at: ["trigger", "event"], label: "Name", kind: "text", help: "As `events.emit` sends it, such as order.paid. Its first part is the name of no connector." },
+  { at: ["trigger", "event"], label: "Name", kind: "text", help: "As events.emit sends it, such as order.paid. Its first part is the name of no connector." },
   {
     at: ["trigger", "data"],
     label: "Data",
-    kind: "json",
-    help: 'What the automation reads: {"order": {"type": "text", "required": true}, "amount": "number"}. Empty: any data.',
+    kind: "declared",
+    help: "The fields that the automation reads. Without any, it takes any data.",
   },
 ];
 
@@ -148,7 +148,7 @@ const SCHEDULE: Field[] = [
 ];
 
 const MANUAL: Field[] = [
-  { at: ["inputs"], label: "Inputs", kind: "json", help: "{name: {type, required, default, description}}" },
+  { at: ["inputs"], label: "Inputs", kind: "declared", help: "What a start by hand or by a call gives." },
 ];
 
 /** The id of one of several triggers. */
@@ -210,6 +210,12 @@ export const eventInputs = (inputs: readonly Input[]): Field[] =>
       case "text":
       case "url":
         return { ...common, kind: "text" };
+      case "list":
+        return input.type.items.kind === "choice"
+          ? { ...common, kind: "flags", options: input.type.items.options.map((option) => [option, option]) }
+          : input.type.items.kind === "text"
+            ? { ...common, kind: "list" }
+            : { ...common, kind: "json" };
       default:
         return { ...common, kind: "json" };
     }
@@ -247,6 +253,9 @@ export function shown(field: Field, value: Json | undefined): string {
   if (value === undefined || value === null) {
     return "";
   }
+  if (field.kind === "list" && Array.isArray(value)) {
+    return value.map(plainText).join(", ");
+  }
   return field.kind === "json" ? JSON.stringify(value, null, 2) : typeof value === "string" ? value : JSON.stringify(value);
 }
 
@@ -264,6 +273,10 @@ export function read(field: Field, text: string): Json | undefined {
   }
   if (field.kind === "json") {
     return parse(text) as Json;
+  }
+  if (field.kind === "list" && !text.includes("${{")) {
+    const words = text.split(",").map((word) => word.trim());
+    return words.filter((word) => word !== "");
   }
   return text;
 }

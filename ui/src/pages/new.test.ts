@@ -18,6 +18,7 @@ test("a payload fits the cards of its trigger kind", () => {
   const fitting = (kind: string) => CARDS.filter((card) => fits(card, kind)).map(({ key }) => key);
   expect(fitting("webhook")).toEqual(["webhook", "signed", "code"]);
   expect(fitting("event")).toEqual(["event", "poll"]);
+  expect(fitting("ownEvent")).toEqual(["ownEvent"]);
   expect(fitting("manual")).toEqual(["manual"]);
 });
 

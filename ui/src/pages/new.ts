@@ -29,6 +29,9 @@ export function sourceWords(source: Source): string {
 /** True if an automation with the trigger of a card can start with a payload that came to a trigger of this kind. */
 export function fits(card: Card, kind: string): boolean {
   const polled = ["poll", "event"];
+  if (card.scaffold !== undefined) {
+    return card.scaffold === kind;
+  }
   return card.kind === kind || (polled.includes(card.kind) && polled.includes(kind));
 }
 

@@ -7,6 +7,7 @@ import Inbox from "@lucide/svelte/icons/inbox";
 import Play from "@lucide/svelte/icons/play";
 import Plug from "@lucide/svelte/icons/plug";
 import Workflow from "@lucide/svelte/icons/workflow";
+import Zap from "@lucide/svelte/icons/zap";
 
 export interface Place {
   path: string;
@@ -20,6 +21,7 @@ export const PLACES: readonly Place[] = [
   { path: "/", name: "Automations", letter: "a", Icon: Workflow },
   { path: "/executions", name: "Executions", letter: "e", Icon: Play },
   { path: "/inbox", name: "Inbox", letter: "i", Icon: Inbox },
+  { path: "/events", name: "Events", letter: "v", Icon: Zap },
   { path: "/connections", name: "Connections", letter: "c", Icon: Plug },
   { path: "/connectors", name: "Connectors", letter: "k", Icon: Blocks },
   { path: "/state", name: "State", letter: "t", Icon: Database },

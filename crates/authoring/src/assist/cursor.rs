@@ -122,6 +122,12 @@ impl Cursor {
         let in_level = |level: &Siblings| level.iter().position(|(name, _)| name == key);
         self.levels.iter().rev().find_map(|level| in_level(level).map(|index| level[index].1.as_str()))
     }
+
+    /// The value of a key in the innermost mapping around that of the cursor that has it.
+    pub(super) fn outer(&self, key: &str) -> Option<&str> {
+        let outer = self.levels.split_last()?.1.iter().rev();
+        outer.flatten().find(|(name, _)| name == key).map(|(_, value)| value.trim_matches(['"', '\'']))
+    }
 }
 
 fn role(content: &str) -> Role {

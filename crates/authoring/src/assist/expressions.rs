@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use catalog::{Member, describe_type, members};
+use catalog::{Member, describe_type, members, possible_texts};
+use model::action::ErrorKind;
 use model::automation::{DeclaredTrigger, TriggerId};
 
 use super::{CompletionItem, Site};
@@ -11,8 +12,8 @@ use super::{CompletionItem, Site};
 enum Before {
     /// A member of the value at this path, or a name if it is empty.
     Path(Vec<String>),
-    /// The id of a trigger; true within its quotes.
-    TriggerId(bool),
+    /// A text that the value at this path is compared with; true within its quotes.
+    Compared(Vec<String>, bool),
     Filter,
     Test,
 }
@@ -22,9 +23,9 @@ pub(super) fn complete(site: &Site<'_>, before: &str) -> Vec<CompletionItem> {
     match read(before) {
         Before::Filter => vocabulary("filter"),
         Before::Test => vocabulary("test"),
-        Before::TriggerId(is_quoted) => {
+        Before::Compared(path, is_quoted) => {
             let own = if is_quoted { Vec::new() } else { complete_path(site, before, &[]) };
-            trigger_ids(site, is_quoted).into_iter().chain(own).collect()
+            compared_texts(site, &path, is_quoted).into_iter().chain(own).collect()
         }
         Before::Path(path) => {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
@@ -41,7 +42,7 @@ fn complete_path(site: &Site<'_>, before: &str, path: &[&str]) -> Vec<Completion
     let inside = expression::item_at_end(before);
     let of_item = item_members(path, inside.as_ref());
     let path: Vec<&str> =
-        of_item.as_ref().map_or(path.to_vec(), |path| path.iter().map(String::as_str).collect());
+        of_item.as_ref().map_or(in_trigger(site, path), |path| path.iter().map(String::as_str).collect());
     let mut items: Vec<CompletionItem> = names(site, &path)
         .into_iter()
         .map(|Member { name, detail }| {
@@ -114,32 +115,55 @@ fn vocabulary(kind: &'static str) -> Vec<CompletionItem> {
         .collect()
 }
 
-/// The ids of the triggers of the file, with which `trigger.id` is compared.
-fn trigger_ids(site: &Site<'_>, is_quoted: bool) -> Vec<CompletionItem> {
-    let Some((automation, _)) = &site.automation else { return Vec::new() };
-    let item = |trigger: &DeclaredTrigger| {
-        let item = CompletionItem::new(trigger.id.as_str(), "value").detail(trigger.on.keyword());
-        if is_quoted { item } else { item.insert(format!("'{}'", trigger.id)) }
+/// The texts that the value at a path can be: ids of triggers, kinds of errors, and options by its type.
+fn compared_texts(site: &Site<'_>, path: &[String], is_quoted: bool) -> Vec<CompletionItem> {
+    let item = |text: &str, detail: &str| {
+        let item = CompletionItem::new(text, "value").detail(detail);
+        if is_quoted { item } else { item.insert(format!("'{text}'")) }
     };
-    automation.triggers.iter().map(item).collect()
+    let Some((automation, unreadable)) = &site.automation else { return Vec::new() };
+    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    match path.as_slice() {
+        ["trigger", "id"] => {
+            let triggers = automation.triggers.iter();
+            triggers.map(|trigger| item(trigger.id.as_str(), trigger.on.keyword())).collect()
+        }
+        [.., "error", "kind"] => ErrorKind::NAMES.map(|kind| item(kind, "kind of an error")).into(),
+        _ => {
+            let registry = site.request.catalog.registry();
+            let texts = possible_texts(automation, unreadable, registry, &path, site.step().as_deref());
+            texts.iter().map(|text| item(text, "")).collect()
+        }
+    }
 }
 
-/// Returns true if what follows a text is compared with `trigger.id`: by `==` or `!=`, or in a list after `in`.
-fn compares_trigger_id(before: &str) -> bool {
+/// Returns the path of the value with which the text after `before` is compared: by `==` or `!=`, or in a list after `in`.
+fn compared_with(before: &str) -> Option<Vec<String>> {
     let before = before.trim_end();
     let compared = before.strip_suffix("==").or_else(|| before.strip_suffix("!=")).or_else(|| {
         let list = before.ends_with([',', '[']).then(|| before.rfind('[')).flatten()?;
         let value = before[..list].trim_end().strip_suffix(" in")?.trim_end();
         Some(value.strip_suffix(" not").unwrap_or(value))
-    });
-    compared.is_some_and(|value| path_before(value.trim_end()) == ["trigger", "id"])
+    })?;
+    Some(path_before(compared.trim_end())).filter(|path| path.len() > 1)
+}
+
+/// Returns a path as steps have it: in the condition and the inputs of a trigger, `event.data` are the data of its event.
+fn in_trigger<'p>(site: &Site<'_>, path: &[&'p str]) -> Vec<&'p str> {
+    match path {
+        ["event", "data", members @ ..] if super::keys::is_in_trigger(&site.cursor.path) => {
+            [&["trigger", "results", "body", "data"][..], members].concat()
+        }
+        _ => path.to_vec(),
+    }
 }
 
 /// The trigger whose id is at the cursor, within quotes.
 pub(super) fn trigger_at<'s>(site: &'s Site<'_>) -> Option<(Range<usize>, &'s DeclaredTrigger)> {
     let word = word_at(site.request.text, site.offset);
     let before = expression_before(site, &word).strip_suffix(['\'', '"'])?;
-    let (automation, _) = site.automation.as_ref().filter(|_| compares_trigger_id(before))?;
+    let is_compared = compared_with(before).is_some_and(|path| path == ["trigger", "id"]);
+    let (automation, _) = site.automation.as_ref().filter(|_| is_compared)?;
     let id = TriggerId::parse(site.request.text.get(word.clone())?)?;
     Some((word, automation.trigger(&id)?))
 }
@@ -149,8 +173,8 @@ fn read(before: &str) -> Before {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let rest = before.trim_end_matches(is_part);
     let unquoted = rest.strip_suffix(['\'', '"']);
-    if compares_trigger_id(unquoted.unwrap_or(rest)) {
-        return Before::TriggerId(unquoted.is_some());
+    if let Some(path) = compared_with(unquoted.unwrap_or(rest)) {
+        return Before::Compared(path, unquoted.is_some());
     }
     let blank = rest.trim_end();
     if blank.ends_with('|') {
@@ -273,7 +297,8 @@ pub(super) fn hover(site: &Site<'_>) -> Option<(Range<usize>, String, String)> {
     let (automation, unreadable) = site.automation.as_ref()?;
     let names: Vec<&str> = path.iter().map(String::as_str).collect();
     let of_item = item_members(&names, expression::item_at_end(expression_before(site, &word)).as_ref());
-    let names = of_item.as_ref().map_or(names, |path| path.iter().map(String::as_str).collect());
+    let names =
+        of_item.as_ref().map_or(in_trigger(site, &names), |path| path.iter().map(String::as_str).collect());
     let registry = site.request.catalog.registry();
     let step = site.step();
     let kind = describe_type(automation, unreadable, registry, &names, step.as_deref());

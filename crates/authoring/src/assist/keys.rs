@@ -1,12 +1,13 @@
 //! Keys and values: from the JSON Schema that the loader's tables give, and from the registry.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use catalog::FileKind;
 use language::schema::ProjectContext;
-use model::automation::TriggerKey;
+use model::automation::{DeclaredTrigger, TriggerKey};
 use model::{ActionSpec, AutomationId, InputSpec, InputType};
 use serde_json::Value;
 
@@ -36,7 +37,7 @@ impl Schemas {
             FileKind::Automation => &AUTOMATION,
             FileKind::Connection => &CONNECTION,
             FileKind::Project => &PROJECT,
-            FileKind::Manifest | FileKind::Code => return None,
+            FileKind::Manifest | FileKind::Code | FileKind::StatementTypes => return None,
         };
         Some(Self { root, found: vec![root] })
     }
@@ -138,17 +139,70 @@ fn action<'s>(site: &'s Site<'_>) -> Option<&'s ActionSpec> {
     site.request.catalog.registry().action(name.trim_matches(['"', '\''])).map(|action| action.spec())
 }
 
-/// The inputs at the cursor, if it is directly below `with`.
-fn inputs<'s>(site: &'s Site<'_>, path: &[PathPart]) -> Option<&'s [InputSpec]> {
-    let is_with = path.last() == Some(&PathPart::Key("with".to_owned()));
-    if !is_with {
+/// The inputs at the cursor, if it is directly below `with` of a step or a trigger, or below the data of an event that a step sends.
+fn inputs<'s>(site: &'s Site<'_>, path: &[PathPart]) -> Option<Cow<'s, [InputSpec]>> {
+    let ends_with = |keys: &[&str]| {
+        path.len() >= keys.len()
+            && path
+                .iter()
+                .rev()
+                .zip(keys.iter().rev())
+                .all(|(part, key)| matches!(part, PathPart::Key(own) if own == key))
+    };
+    let catalog = site.request.catalog;
+    if ends_with(&["with", "data"]) && sends_event(site) {
+        let declared = catalog.declared_data(site.cursor.outer("name")?);
+        return (!declared.is_empty()).then_some(Cow::Owned(declared));
+    }
+    if !ends_with(&["with"]) {
         return None;
     }
     if site.kind == FileKind::Connection {
         let kind = site.cursor.nearest("type")?;
-        return site.request.catalog.registry().connection_type(kind).map(|_| Default::default());
+        return catalog.registry().connection_type(kind).map(|_| Cow::default());
     }
-    action(site).map(|spec| spec.inputs.as_slice())
+    if let Some(spec) = action(site) {
+        return Some(Cow::Borrowed(spec.inputs.as_slice()));
+    }
+    if !is_in_trigger(path) {
+        return None;
+    }
+    let event = catalog.registry().event(site.cursor.outer("event")?)?;
+    Some(Cow::Borrowed(event.inputs.as_slice()))
+}
+
+/// The inputs of the automation, if the cursor is at a name in the `inputs` of a trigger.
+fn declared_inputs<'s>(site: &'s Site<'_>) -> Option<&'s [InputSpec]> {
+    let is_inputs = site.cursor.path.last() == Some(&PathPart::Key("inputs".to_owned()));
+    let (automation, _) = site.automation.as_ref()?;
+    (is_inputs && is_in_trigger(&site.cursor.path)).then_some(automation.inputs.as_slice())
+}
+
+/// Returns true if a path is that of a trigger, or of a part of one.
+pub(super) fn is_in_trigger(path: &[PathPart]) -> bool {
+    matches!(path.first(), Some(PathPart::Key(key)) if key == "trigger" || key == "triggers")
+}
+
+/// The input whose value, or an item of whose value, is at the cursor.
+fn input_at(site: &Site<'_>) -> Option<InputSpec> {
+    let at = site.cursor.path.iter().rposition(|part| *part != PathPart::Item)?;
+    let PathPart::Key(name) = site.cursor.path.get(at)? else { return None };
+    inputs(site, &site.cursor.path[..at])?.iter().find(|input| input.name == *name).cloned()
+}
+
+/// The values that an input can have, as far as they are known: its options, or the names of what it selects.
+fn input_values(site: &Site<'_>, input: &InputSpec) -> Vec<CompletionItem> {
+    let automations = || site.request.catalog.automations().map(|found| &found.automation);
+    match input.name.as_str() {
+        "automations" if is_in_trigger(&site.cursor.path) => automations()
+            .map(|found| CompletionItem::new(found.id.as_str(), "value").detail(found.name.clone()))
+            .collect(),
+        "labels" if is_in_trigger(&site.cursor.path) => {
+            let labels: BTreeSet<&String> = automations().flat_map(|found| &found.labels).collect();
+            labels.into_iter().map(|label| CompletionItem::new(label.as_str(), "value")).collect()
+        }
+        _ => options(&input.kind),
+    }
 }
 
 pub(super) fn complete_key(site: &Site<'_>) -> Vec<CompletionItem> {
@@ -171,6 +225,22 @@ pub(super) fn complete_key(site: &Site<'_>) -> Vec<CompletionItem> {
                 .insert(insert(&input.name))
         };
         return inputs.iter().filter(|spec| !is_present(&spec.name)).map(input).collect();
+    }
+    if let Some(declared) = declared_inputs(site) {
+        let open = declared.iter().filter(|input| !is_present(&input.name));
+        let item = |input: &InputSpec| {
+            CompletionItem::new(&input.name, "input")
+                .detail(input.kind.describe())
+                .insert(insert(&input.name))
+        };
+        return open.map(item).collect();
+    }
+    // An item of a block list looks like a key that is being written.
+    if site.cursor.path.last() == Some(&PathPart::Item) && !site.cursor.has_colon {
+        let items = complete_item(site);
+        if !items.is_empty() {
+            return items;
+        }
     }
     let Some(schemas) = Schemas::at(site, &site.cursor.path) else { return Vec::new() };
     let properties = schemas.properties(present).into_iter().filter(|(key, _)| !is_present(key));
@@ -201,6 +271,7 @@ pub(super) fn complete_value(site: &Site<'_>, key: &str) -> Vec<CompletionItem> 
                 .map(|found| CompletionItem::new(&found.name, "connection").detail(found.kind.clone()))
                 .collect();
         }
+        "event" if input_at(site).is_some() => return own_events(site),
         "event" => {
             let is_wait = site.cursor.path.iter().any(|part| *part == PathPart::Key("waitFor".to_owned()));
             let events = catalog.registry().events().filter(|_| !is_wait);
@@ -221,6 +292,15 @@ pub(super) fn complete_value(site: &Site<'_>, key: &str) -> Vec<CompletionItem> 
                 .collect();
         }
         "needs" => return steps(site),
+        "trigger" => {
+            if let Some(id) = model::test_suite::suite_stem(site.request.path) {
+                let found = catalog.find(id).map(|found| found.automation.triggers.as_slice());
+                let item = |trigger: &DeclaredTrigger| {
+                    CompletionItem::new(trigger.id.as_str(), "value").detail(trigger.on.keyword())
+                };
+                return found.unwrap_or_default().iter().map(item).collect();
+            }
+        }
         _ => {}
     }
     if language::load::takes_expression(key) {
@@ -230,10 +310,12 @@ pub(super) fn complete_value(site: &Site<'_>, key: &str) -> Vec<CompletionItem> 
         return expressions::complete(site, value);
     }
     let parents = &site.cursor.path[..site.cursor.path.len().saturating_sub(1)];
-    if let Some(inputs) = inputs(site, parents) {
-        let input = inputs.iter().find(|input| input.name == key);
-        let mut items = input.map_or_else(Vec::new, |input| options(&input.kind));
-        items.push(template());
+    if inputs(site, parents).is_some() {
+        let mut items = input_at(site).map_or_else(Vec::new, |input| input_values(site, &input));
+        // The inputs of an event of the engine are constant.
+        if !is_in_trigger(parents) {
+            items.push(template());
+        }
         return items;
     }
     Schemas::at(site, &site.cursor.path).map_or_else(Vec::new, |schemas| values(&schemas))
@@ -295,6 +377,13 @@ pub(super) fn complete_item(site: &Site<'_>) -> Vec<CompletionItem> {
     if above == Some(&PathPart::Key("needs".to_owned())) {
         return steps(site);
     }
+    let is_test = model::test_suite::is_test_file(site.request.path);
+    if is_test && above == Some(&PathPart::Key("receivers".to_owned())) {
+        return complete_value(site, "call");
+    }
+    if let Some(input) = input_at(site) {
+        return input_values(site, &input);
+    }
     Schemas::at(site, &site.cursor.path).map_or_else(Vec::new, |schemas| values(&schemas))
 }
 
@@ -329,6 +418,7 @@ fn options(kind: &InputType) -> Vec<CompletionItem> {
         InputType::Choice { options } => {
             options.iter().map(|word| CompletionItem::new(word.to_string(), "value")).collect()
         }
+        InputType::List { items } => options(items),
         _ => Vec::new(),
     }
 }

@@ -272,3 +272,89 @@ fn own_events_of_the_project_complete_where_they_start_are_sent_and_awaited() {
     let bare = "trigger: {event: order.paid}\nsteps:\n  - set: {a: \"${{ trigger.results.^ }}\"}\n";
     offers(bare, &["body", "event"], &["polledAt"]);
 }
+
+#[test]
+fn the_data_of_a_sent_event_complete_from_the_triggers_that_declare_them() {
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(dir.path().join("automations")).expect("a folder");
+    let write = |name: &str, text: &str| {
+        std::fs::write(dir.path().join("automations").join(name), text).expect("the file is written");
+    };
+    write(
+        "ship.yaml",
+        "labels: [billing]\ntrigger: {event: order.paid, data: {order: {type: text, required: true, description: The id}}}\nsteps: []\n",
+    );
+    write("book.yaml", "trigger: {event: order.paid, data: {order: text, paid: boolean}}\nsteps: []\n");
+    let catalog = crate::check_project(dir.path(), &[]).expect("the connectors load").catalog;
+    let labels = |text: &str| -> Vec<String> {
+        let offset = text.find('^').expect("a mark");
+        let text = text.replacen('^', "", 1);
+        let path = "automations/a.yaml";
+        let request = AssistRequest { catalog: &catalog, secrets: &[], path, text: &text, offset };
+        complete(&request).items.into_iter().map(|item| item.label).collect()
+    };
+    let sends = "trigger: {manual: {}}\nsteps:\n  - action: events.emit\n    with:\n      name: order.paid\n      data:\n";
+    assert_eq!(labels(&format!("{sends}        ^\n")), ["order", "paid"]);
+    assert_eq!(labels(&format!("{sends}        order: x\n        ^\n")), ["paid"]);
+    assert_eq!(labels(&format!("{sends}        paid: ^\n")), ["true", "false", "${{ … }}"]);
+    let short =
+        "trigger: {manual: {}}\nsteps:\n  - {action: events.emit, with: {name: order.paid, data: {^}}}\n";
+    assert_eq!(labels(short), ["order", "paid"]);
+    let text = format!("{sends}        ord^er: x\n");
+    let offset = text.find('^').expect("a mark");
+    let text = text.replacen('^', "", 1);
+    let request =
+        AssistRequest { catalog: &catalog, secrets: &[], path: "automations/a.yaml", text: &text, offset };
+    let hover = hover(&request).expect("a field");
+    assert_eq!((hover.title.as_str(), hover.text.as_str()), ("order: text", "The id"));
+    // The inputs of events of the engine.
+    let on = |with: &str| format!("trigger:\n  event: cogwork.failure\n  with:\n{with}steps: []\n");
+    assert_eq!(labels(&on("    ^\n")), ["kinds", "automations", "labels", "after"]);
+    assert_eq!(labels(&on("    automations: [^]\n")), ["book", "ship"]);
+    assert_eq!(labels(&on("    labels: [^]\n")), ["billing"]);
+    assert_eq!(labels(&on("    kinds:\n      - ^\n"))[..2], ["execution", "poll"]);
+    let missing = "trigger: {event: cogwork.missing, with: {within: 1h, event: ^}}\nsteps: []\n";
+    assert_eq!(labels(missing), ["order.paid"]);
+}
+
+#[test]
+fn compared_texts_complete_from_the_type_of_the_value() {
+    let steps = format!("{HEAD}steps:\n  - {{id: a, action: http.get, with: {{url: 'http://a.b/'}}");
+    offers(&format!("{steps}, retry: [{{if: error.kind == '^'}}]}}\n"), &["network", "status"], &["steps"]);
+    offers(&format!("{steps}}}\n  - if: steps.a.error.kind in ['network', '^']\n"), &["timeout"], &["steps"]);
+    let closing = format!("{steps}}}\nfinally:\n  - if: outcome.status ");
+    offers(&format!("{closing}!= '^'\n"), &["succeeded", "failed", "cancelled"], &["steps"]);
+    offers(&format!("{closing}== ^\n"), &["cancelled", "steps"], &[]);
+    offers(&format!("{steps}}}\n  - if: steps.a.results.statusCode == ^\n"), &["steps"], &["network"]);
+}
+
+#[test]
+fn the_condition_and_inputs_of_a_trigger_complete_its_event_and_the_declared_inputs() {
+    let head = "inputs: {order: text, rest: any}\ntrigger:\n  event: order.paid\n  data: {amount: number, order: text}\n";
+    offers(&format!("{head}  if: event.data.^\nsteps: []\n"), &["amount", "order"], &["results"]);
+    offers(&format!("{head}  inputs: {{order: \"${{{{ event.data.^ }}}}\"}}\nsteps: []\n"), &["amount"], &[]);
+    offers(&format!("{head}  inputs:\n    ^\nsteps: []\n"), &["order", "rest"], &["amount", "steps"]);
+    offers(&format!("{head}  inputs:\n    order: x\n    ^\nsteps: []\n"), &["rest"], &["order"]);
+    let text = format!("{head}  if: event.data.amo^unt > 1\nsteps: []\n");
+    let hover = ask(&text, hover).map(|hover| format!("{}: {}", hover.title, hover.text));
+    assert_eq!(hover.as_deref(), Some("event.data.amount: number or null"));
+}
+
+#[test]
+fn tests_complete_receivers_and_triggers_of_their_automation() {
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(dir.path().join("automations")).expect("a folder");
+    let text = "triggers: [{id: paid, event: order.paid}, {id: byHand, manual: {}}]\nsteps: []\n";
+    std::fs::write(dir.path().join("automations/ship.yaml"), text).expect("it is written");
+    let catalog = crate::check_project(dir.path(), &[]).expect("the connectors load").catalog;
+    let labels = |text: &str| -> Vec<String> {
+        let offset = text.find('^').expect("a mark");
+        let text = text.replacen('^', "", 1);
+        let path = "automations/ship.test.yaml";
+        let request = AssistRequest { catalog: &catalog, secrets: &[], path, text: &text, offset };
+        complete(&request).items.into_iter().map(|item| item.label).collect()
+    };
+    assert_eq!(labels("tests:\n  - name: a\n    trigger: ^\n"), ["paid", "byHand"]);
+    assert_eq!(labels("tests:\n  - name: a\n    receivers: [^]\n"), ["ship"]);
+    assert_eq!(labels("tests:\n  - name: a\n    receivers:\n      - ^\n"), ["ship"]);
+}

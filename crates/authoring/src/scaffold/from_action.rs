@@ -51,6 +51,9 @@ pub fn automation_with_action(
     }
     new.text = text;
     let mut test = format!("{}tests:\n  - name: its step calls {action}\n", new.test_head());
+    if !kind.start.is_empty() {
+        let _ = writeln!(test, "    {}", kind.start);
+    }
     let mut expect = format!("      steps: {{{step}: succeeded}}\n");
     if spec.effect != Effect::Pure {
         let result = sample(&spec.results, RESULT_LEVELS).unwrap_or_default();

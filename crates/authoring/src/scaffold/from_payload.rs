@@ -34,7 +34,9 @@ pub fn automation_for_payload(
             ("trigger.results.body.data", body.unwrap_or_default())
         }
         ("poll" | "event", Payload::Poll { data, .. }) => ("trigger.results.body.data", data.clone()),
-        ("event", Payload::Emitted(event)) => ("trigger.results.body.data", event.data.clone()),
+        ("event" | "ownEvent" | "failure", Payload::Emitted(event)) => {
+            ("trigger.results.body.data", event.data.clone())
+        }
         ("manual", Payload::Manual { inputs }) => ("inputs", Value::from(inputs.clone())),
         _ => return Err(format!("this payload starts no automation with the trigger `{}`", kind.name)),
     };

@@ -7,8 +7,8 @@ mod templates;
 use catalog::Catalog;
 use model::AutomationId;
 use templates::{
-    EVENT, EVENT_TESTS, MANUAL, MANUAL_TESTS, POLL, POLL_TESTS, SCHEDULE, SCHEDULE_TESTS, WEBHOOK,
-    WEBHOOK_TESTS, WIKI,
+    EVENT, EVENT_TESTS, FAILURE, FAILURE_TESTS, MANUAL, MANUAL_TESTS, OWN_EVENT, OWN_EVENT_TESTS, POLL,
+    POLL_TESTS, SCHEDULE, SCHEDULE_TESTS, WEBHOOK, WEBHOOK_TESTS, WIKI,
 };
 
 pub use from_action::automation_with_action;
@@ -25,6 +25,8 @@ pub struct Kind {
     pub next: &'static str,
     /// The connection that it names.
     pub connection: Option<RequiredConnection>,
+    /// The start of a test, as a line of it; empty if a test needs none.
+    start: &'static str,
     body: &'static str,
     tests: &'static str,
 }
@@ -41,12 +43,13 @@ pub struct RequiredConnection {
 }
 
 /// Every kind there is.
-pub const KINDS: [Kind; 5] = [
+pub const KINDS: [Kind; 7] = [
     Kind {
         name: "webhook",
         about: "a request on its address",
         next: "cogwork run {id} --payload FILE    or `cogwork serve`, which prints its address",
         connection: None,
+        start: "",
         body: WEBHOOK,
         tests: WEBHOOK_TESTS,
     },
@@ -55,6 +58,7 @@ pub const KINDS: [Kind; 5] = [
         about: "the clock",
         next: "cogwork run {id}    or `cogwork serve`, which starts it when it is time",
         connection: None,
+        start: "",
         body: SCHEDULE,
         tests: SCHEDULE_TESTS,
     },
@@ -63,6 +67,7 @@ pub const KINDS: [Kind; 5] = [
         about: "new data in the results of an action",
         next: "cogwork run {id} --payload FILE    then write your own address and take `enabled: false` away",
         connection: None,
+        start: "",
         body: POLL,
         tests: POLL_TESTS,
     },
@@ -71,6 +76,7 @@ pub const KINDS: [Kind; 5] = [
         about: "a person, the command line or the API",
         next: "cogwork run {id}",
         connection: None,
+        start: "",
         body: MANUAL,
         tests: MANUAL_TESTS,
     },
@@ -79,8 +85,27 @@ pub const KINDS: [Kind; 5] = [
         about: "something that happens in another application",
         next: "cogwork test automations/{id}.test.yaml    then fill in its connection and take `enabled: false` away",
         connection: Some(RequiredConnection { connector: "wiki", name: "mainWiki", text: WIKI }),
+        start: "",
         body: EVENT,
         tests: EVENT_TESTS,
+    },
+    Kind {
+        name: "ownEvent",
+        about: "an event that steps of this project, or programs, send",
+        next: "cogwork run {id} --payload FILE    or `cogwork serve`, and then cogwork events emit order.paid --data '{\"order\": \"17\"}'",
+        connection: None,
+        start: "found: {order: \"17\", amount: 12.5}",
+        body: OWN_EVENT,
+        tests: OWN_EVENT_TESTS,
+    },
+    Kind {
+        name: "failure",
+        about: "executions, polls and files that fail",
+        next: "cogwork test automations/{id}.test.yaml    then let its step send the failure to people",
+        connection: None,
+        start: "found: {kind: execution, title: Order desk has failed}",
+        body: FAILURE,
+        tests: FAILURE_TESTS,
     },
 ];
 

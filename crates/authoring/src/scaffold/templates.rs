@@ -95,6 +95,47 @@ outputs:
   page: ${{ trigger.results.body.data.record.id }}
 "#;
 
+pub(super) const OWN_EVENT: &str = r#"# An event of the project starts it: a step of another automation sends it with `action: events.emit`, or somebody with
+# cogwork events emit order.paid --data '{"order": "17", "amount": 12.5}'
+trigger:
+  event: order.paid # cogwork: allow(nobody-sends): remove this comment once a step sends it
+  # The fields that it reads. An event without a required one starts an execution that fails.
+  data:
+    order: {type: text, required: true}
+    amount: number
+  # Also: if: event.data.amount > 0
+
+# The steps run from top to bottom. An expression in ${{ }} is evaluated when its step runs.
+steps:
+  - id: note
+    action: log.info
+    with:
+      message: Order ${{ trigger.results.body.data.order }} is paid
+
+# The result; without this key it is the result of the last step.
+outputs:
+  order: ${{ trigger.results.body.data.order }}
+"#;
+
+pub(super) const FAILURE: &str = r#"# It starts when an execution, a poll, a subscription, a schedule, an event or a file has failed: the first failure of a kind at once,
+# further ones with the same automation, kind and step once a minute, with their `count`.
+trigger:
+  event: cogwork.failure
+  # Also: with: {kinds: [execution, poll], labels: [billing], automations: [order-desk], after: 3}
+
+# The steps run from top to bottom. An expression in ${{ }} is evaluated when its step runs.
+steps:
+  # Send it to people in place of this step: `action: mail.send`, or `action: http.post` to the address of a chat.
+  - id: alert
+    action: log.error
+    with:
+      message: ${{ trigger.results.title }} (${{ trigger.results.count }} since ${{ trigger.results.since }})
+
+# The result; without this key it is the result of the last step.
+outputs:
+  told: ${{ trigger.results.title }}
+"#;
+
 pub(super) const WIKI: &str = "\
 # yaml-language-server: $schema=../schemas/connection.schema.json
 #
@@ -187,4 +228,24 @@ pub(super) const MANUAL_TESTS: &str = r#"tests:
     inputs: {times: 0}
     expect:
       steps: {greet: skipped}
+"#;
+
+pub(super) const OWN_EVENT_TESTS: &str = r#"tests:
+  - name: a paid order is noted
+    found: {order: "17", amount: 12.5}
+    expect:
+      result: {order: "17"}
+      logs: [Order 17 is paid]
+
+  - name: an order may come without its amount
+    found: {order: "18"}
+    expect:
+      result: {order: "18"}
+"#;
+
+pub(super) const FAILURE_TESTS: &str = r#"tests:
+  - name: the failure of an execution is told
+    found: {kind: execution, title: Order desk has failed, count: 2}
+    expect:
+      result: {told: Order desk has failed}
 "#;

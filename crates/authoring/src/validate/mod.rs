@@ -118,7 +118,9 @@ fn check_as(catalog: &Catalog, path: &str, name: &str, text: &str, kind: Option<
             language::load::apply_allow_comments(own.unwrap_or_else(|| Report::new(source, [])))
         }
         Some(FileKind::Code) => Report::new(source, []),
-        Some(FileKind::Project) => catalog.check_draft(path, File::draft(source, name, FileKind::Project)),
+        Some(kind @ (FileKind::Project | FileKind::StatementTypes)) => {
+            catalog.check_draft(path, File::draft(source, name, kind))
+        }
         Some(FileKind::Automation) | None => {
             catalog.check_draft(path, File::draft(source, name, FileKind::Automation))
         }

@@ -26,4 +26,5 @@ pub use executions::execution_list::TotalView;
 pub use executions::export::{ExportFormat, export, export_lines};
 pub use executions::import::{ImportedView, RefusedImport};
 pub use executions::recorded::Cuts;
+pub use executions::started::StartedView;
 pub use problem::Problem;

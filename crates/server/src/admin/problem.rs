@@ -127,6 +127,7 @@ impl From<runtime::Error> for Problem {
             Error::Disabled(_) => Self::new(StatusCode::CONFLICT, "automation_disabled", detail),
             Error::NotReplayable(_) => Self::new(StatusCode::CONFLICT, "not_replayable", detail),
             Error::Input(_) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_input", detail),
+            Error::SecretProvider(_) => unavailable("secret_provider", detail, 5),
             Error::Vault(_) => Self::new(StatusCode::CONFLICT, "secrets_sealed", detail),
             Error::Busy { retry_after }
             | Error::ReadersBusy { retry_after }

@@ -23,7 +23,9 @@ use super::executions::{
 };
 use super::files::{assist, editing, project_files, test_drafts, ui};
 use super::operations::{hosts, metrics, nodes, notices, secrets, state, statistics, status, stream};
-use super::triggers::{addresses, listening, moves, own_events, polls, saved_payloads, subscriptions};
+use super::triggers::{
+    addresses, listening, messages, moves, own_events, polls, saved_payloads, subscriptions,
+};
 
 /// The size in bytes above which an answer is compressed, if the client takes that.
 const COMPRESSED_FROM: u64 = 1024;
@@ -113,6 +115,11 @@ table! {
     Write "forgetSubscription" subscriptions::forget;
     Write "moveTrigger" moves::relocate;
     Read own_events::list;
+    Read own_events::kept;
+    Read messages::sources;
+    Read messages::list;
+    Read messages::show, Write "dropMessage" messages::drop_one;
+    Run "retryMessage" messages::retry;
     Read polls::list;
     Read polls::show;
     Run "poll" polls::now;

@@ -167,8 +167,8 @@ async fn connection<R: Respond>(shared: Arc<Shared<R>>, stream: TcpStream, peer:
     let framing = FramingState::new(peer.ip(), slot.anonymous());
     let service = service_fn(|request| {
         framing.set_request();
-        let answer = AssertUnwindSafe(shared.respond.respond(request, &framing)).catch_unwind();
-        async { Ok::<_, Infallible>(answer.await.unwrap_or_else(|_| Refusal::fault().into_response())) }
+        // An `async` block would hold the future twice, and hyper moves it for each request.
+        AssertUnwindSafe(shared.respond.respond(request, &framing)).catch_unwind().map(or_fault)
     });
     let io = TokioIo::new(Stream::new(stream, &framing, write_stall, linger));
     let head = HeadDeadline::new();
@@ -204,6 +204,11 @@ async fn connection<R: Respond>(shared: Arc<Shared<R>>, stream: TcpStream, peer:
             }
         }
     }
+}
+
+/// The response of a handler, or of the fault that made it panic.
+fn or_fault<B: From<Bytes>>(answer: std::thread::Result<Response<B>>) -> Result<Response<B>, Infallible> {
+    Ok(answer.unwrap_or_else(|_| Refusal::fault().into_response()))
 }
 
 /// Sends a short response to a connection over the limits if that does not block, and closes it.

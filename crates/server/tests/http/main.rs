@@ -17,6 +17,7 @@ mod life;
 mod limits;
 mod login;
 mod news;
+mod own_events;
 mod project_files;
 mod replays;
 mod resume;

@@ -141,7 +141,7 @@ async fn an_event_is_delivered_to_every_waiting_execution() {
     let emit = async |body: Value| daemon.client().post::<Value>("/api/v1/events", &body).await;
     assert_eq!(
         emit(json!({"name": "paid-1", "data": 9, "id": "nine"})).await.unwrap(),
-        json!({"delivered": 2, "kept": true, "id": "nine", "starts": []})
+        json!({"delivered": 2, "kept": true, "id": "nine", "starts": [], "repeated": false})
     );
     let none = emit(json!({"name": "paid-3"})).await.unwrap();
     assert_eq!((&none["delivered"], &none["kept"]), (&json!(0), &json!(true)));

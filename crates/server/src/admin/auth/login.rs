@@ -123,14 +123,14 @@ impl Provider {
     }
 
     /// The client secret; `None` for a public client.
-    fn client_secret(&self, api: &Api) -> Result<Option<Secret>, Problem> {
+    async fn client_secret(&self, api: &Api) -> Result<Option<Secret>, Problem> {
         let Some(name) = &self.options.client_secret else { return Ok(None) };
-        let found = api.engine.context().secrets.secret(name).map_err(|error| Problem::internal(&error))?;
+        let found = api.engine.context().secrets.secret(name).await.map_err(Problem::from)?;
         let found = found.ok_or_else(|| {
             let detail = format!("the secret `{name}` of the setting `oidc.clientSecret` is not set");
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "secret_missing", detail)
         })?;
-        Ok(Some(Secret::new(found.as_str())))
+        Ok(Some(found))
     }
 }
 
@@ -294,7 +294,7 @@ pub(crate) async fn end(
         return Err(begin_again());
     }
     let _permit = provider.permit(address(visit.peer, &headers))?;
-    let client_secret = provider.client_secret(&api)?;
+    let client_secret = provider.client_secret(&api).await?;
     let answer = LoginAnswer { code: Secret::new(code), issuer: iss };
     let http = &api.engine.context().http;
     let identity = provider.client.login(http, &answer, &values, client_secret.as_ref()).await;

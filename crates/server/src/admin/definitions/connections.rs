@@ -74,7 +74,7 @@ pub(crate) async fn begin_login(
     State(api): Shared,
     Segment(name): Segment,
 ) -> Result<Answer<StartedLogin>, Problem> {
-    Ok(Answer::ok(api.engine.connections().begin_login(&name)?))
+    Ok(Answer::ok(api.engine.connections().begin_login(&name).await?))
 }
 
 /// Time to wait.

@@ -19,6 +19,7 @@ use super::caller::CallerView;
 use super::delays::{self, DelayView};
 use super::history::{self, StepView};
 use super::recorded::{Cuts, Recorded, on_thread};
+use super::started::StartedView;
 use super::turns::{self, TurnsView};
 use super::{large, waiting};
 use crate::admin::auth::credential::Credential;
@@ -136,6 +137,9 @@ pub(crate) struct ExecutionDetail {
     /// The ids of its replays, newest first, at most 50.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     replays: Vec<String>,
+    /// The executions that its events started; absent without any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started: Option<StartedView>,
     /// With `events`: the last of these events, as in `…/events`. `steps`, `waits`, `outcome` and the answers are those after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<super::follow::EventInfo>)]
@@ -255,10 +259,12 @@ impl Api {
         let waiting = if row.status.is_terminal() { None } else { self.waiting(row.id, credential).await? };
         let automation = self.engine.records().automation_of(&row).await;
         let replays = self.replays(row.id).await?;
+        let (store, admission) = (self.engine.store(), self.engine.admission());
+        let started = StartedView::read(&**store, row.id, |row| admission.shown_status(row)).await?;
         on_thread(move || {
             let detail = detail(row, events, &cuts, waiting, automation.as_deref());
             let detail = detail.map_err(|error| Problem::internal(&error))?;
-            Ok((ExecutionDetail { replays, last_event, ..detail }, cuts))
+            Ok((ExecutionDetail { replays, started, last_event, ..detail }, cuts))
         })
         .await
     }
@@ -307,6 +313,7 @@ pub(crate) fn detail(
         outcome: history.outcome.map(outside),
         response: history.response.map(outside),
         replays: Vec::new(),
+        started: None,
         last_event: None,
     })
 }

@@ -86,7 +86,8 @@ pub(crate) struct ListQuery {
     pub(crate) until: Option<Timestamp>,
     /// Tests only, or none of them.
     pub(crate) test: Option<bool>,
-    /// The kind of its origin: `webhook`, `test`, `schedule`, `poll`, `event`, `manual`, `call`, `replay` or `imported`.
+    /// The kind of its origin: `webhook`, `test`, `schedule`, `poll`, `event`, `emitted`, `manual`, `call`, `replay`
+    /// or `imported`.
     pub(crate) origin: Option<String>,
     /// The hash of its definition, or the beginning of it.
     pub(crate) definition: Option<String>,
@@ -101,13 +102,19 @@ pub(crate) struct ListQuery {
     pub(crate) text: Option<String>,
     /// Replays of the execution with this id.
     pub(crate) replay_of: Option<String>,
+    /// Started by events of the execution with this id: own events that it sent, and events of the engine about it.
+    pub(crate) started_by: Option<String>,
+    /// Started by an event that this step of the execution `startedBy` sent, with its iteration indices.
+    pub(crate) started_by_step: Option<String>,
+    /// Started by the own event with this id.
+    pub(crate) event_id: Option<String>,
     /// The `next` of the page before.
     pub(crate) cursor: Option<String>,
     /// Maximum number: 1 to 200. Default: 50.
     #[param(minimum = 1, maximum = 200)]
     pub(crate) limit: Option<u32>,
     /// True to count the executions that match too, up to 10,000. A search is not counted: `trigger`, `origin`, `definition`, `failedStep`,
-    /// `waitingFor`, `minTook`, `text`, and one of the statuses `queued` and `running` without the other need a look at each
+    /// `waitingFor`, `minTook`, `text`, `startedByStep`, `eventId`, and one of the statuses `queued` and `running` without the other need a look at each
     /// execution.
     pub(crate) count: Option<bool>,
     /// True to add `stepAttempt` to executions that failed at a step with a retry policy, or retry it.
@@ -123,16 +130,24 @@ impl ListQuery {
         });
         let words = self.status.as_deref().unwrap_or_default().split(',').map(str::trim);
         let status = words.filter(|word| !word.is_empty()).map(|word| word.parse::<Status>().map_err(bad));
-        let replay_of = self.replay_of.as_deref().map(|id| {
-            id.parse().map_err(|_| bad(format!("`replayOf` is `{id}`, and no execution has such an id")))
-        });
+        let execution = |name: &str, id: &Option<String>| {
+            let parsed = id.as_deref().map(|id| {
+                let unknown = || bad(format!("`{name}` is `{id}`, and no execution has such an id"));
+                id.parse::<ExecutionId>().map_err(|_| unknown())
+            });
+            parsed.transpose()
+        };
+        if self.replay_of.is_some() && self.started_by.is_some() {
+            return Err(bad("give `replayOf` or `startedBy`: no execution has both".to_owned()));
+        }
         Ok(ExecutionFilter {
             automation: automation.transpose()?,
             status: status.collect::<Result<_, _>>()?,
             since: self.since,
             until: self.until,
             test: self.test,
-            replay_of: replay_of.transpose()?,
+            replay_of: execution("replayOf", &self.replay_of)?,
+            sender: execution("startedBy", &self.started_by)?,
         })
     }
 
@@ -153,6 +168,9 @@ impl ListQuery {
             id.ok_or_else(|| bad("`trigger` is the id of a trigger, with `automation`".to_owned()))
         });
         let given = |text: &Option<String>| text.clone().filter(|text| !text.trim().is_empty());
+        if self.started_by_step.is_some() && self.started_by.is_none() {
+            return Err(bad("`startedByStep` is a step of the execution `startedBy`".to_owned()));
+        }
         Ok(Search {
             trigger: trigger.transpose()?,
             origin: one_of("origin", &self.origin, &ORIGINS)?,
@@ -161,6 +179,8 @@ impl ListQuery {
             waiting_for: one_of("waitingFor", &self.waiting_for, &PAUSES)?,
             min_took: min_took.transpose()?,
             text: given(&self.text),
+            sender_step: self.started_by_step.clone(),
+            event_id: self.event_id.clone(),
             ..Search::default()
         })
     }

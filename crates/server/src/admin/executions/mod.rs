@@ -14,6 +14,7 @@ pub(crate) mod input;
 pub(crate) mod large;
 pub(crate) mod recorded;
 pub(crate) mod replay;
+pub(crate) mod started;
 pub(crate) mod trials;
 pub(crate) mod turns;
 pub(crate) mod values;

@@ -194,6 +194,8 @@ pub(crate) struct Emitted {
     id: String,
     /// The triggers that it starts: `orders`, `orders/paid`. It is stored until each of them has started or declined it.
     starts: Vec<String>,
+    /// True if an event with this name and id, which starts triggers, was sent before: nothing was sent now.
+    repeated: bool,
 }
 
 /// Send an event to the executions that wait for it, and to the triggers that it starts
@@ -221,8 +223,8 @@ pub(crate) async fn emit(
     let (engine, data) = (api.engine.clone(), data.map(Value::from_serde).unwrap_or_default());
     // A caller that disconnects must not leave some of the waiting executions without the event.
     let sent = async move { engine.admission().emit_as(id, &name, data, Some(by)).await };
-    let SentEvent { delivered, kept, id, starts } = api.to_its_end(sent).await??;
-    Ok(Answer::ok(Emitted { delivered, kept, id, starts }))
+    let SentEvent { delivered, kept, id, starts, repeated } = api.to_its_end(sent).await??;
+    Ok(Answer::ok(Emitted { delivered, kept, id, starts, repeated }))
 }
 
 impl From<SignalError> for Problem {

@@ -1,7 +1,8 @@
-//! Addresses, listening, payloads, subscriptions and polls.
+//! Addresses, listening, payloads, subscriptions, polls and messages of brokers.
 
 pub(crate) mod addresses;
 pub(crate) mod listening;
+pub(crate) mod messages;
 pub(crate) mod moves;
 pub(crate) mod own_events;
 pub(crate) mod payload;

@@ -184,6 +184,11 @@ fn starts(engine: &Engine) -> Vec<Family> {
             polls.map(|(result, counter)| (result, counter.get())),
         ),
         counter("poll_items", "New items that polls found", metrics.poll_items.get()),
+        counter(
+            "messages_poisoned",
+            "Messages of brokers that started nothing and went to the message list",
+            metrics.messages_poisoned.get(),
+        ),
         gauge("polls_failing", "Polls whose last attempt failed", size(failing)),
         gauges("subscriptions", "Subscriptions at other applications by state", "state", subscriptions),
     ]
