@@ -45,6 +45,27 @@ pub(crate) struct Execution {
     pub(crate) answered: Option<u16>,
     pub(crate) outcome: Option<Outcome>,
     pub(crate) response: Option<Value>,
+    /// The executions that its events started.
+    pub(crate) started: Option<Started>,
+}
+
+/// The executions that the events of an execution started.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Started {
+    /// The newest.
+    pub(crate) executions: Vec<StartedExecution>,
+    /// The number of all, in the form of a list's total.
+    pub(crate) total: Value,
+}
+
+/// An execution that an event of another one started.
+#[derive(Debug, Deserialize)]
+pub(crate) struct StartedExecution {
+    pub(crate) id: String,
+    pub(crate) automation: String,
+    pub(crate) status: String,
+    pub(crate) event: String,
+    pub(crate) step: Option<String>,
 }
 
 /// A wait of an execution, or of one of its steps.

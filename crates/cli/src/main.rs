@@ -26,6 +26,7 @@
 //! * `schemas`: the JSON Schemas of a project, with its own connectors
 //! * `data`: JSON arguments
 //! * `candidates`: completions for shells
+//! * `store_server`: the server of the store, which steps may not reach
 //! * `failpoint`: faults that tests inject
 
 mod app;
@@ -48,6 +49,7 @@ mod project;
 mod secrets;
 mod service;
 mod signals;
+mod store_server;
 mod time;
 mod waiting;
 

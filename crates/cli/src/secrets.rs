@@ -1,11 +1,11 @@
 //! The names of the secrets on this machine, for checks of files that use them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::sync::Arc;
 
 use catalog::Catalog;
-use runtime::Vault;
+use runtime::{ListedSecret, ProviderNetwork, Secrets, SourceKind, SystemClock, Vault};
 use store::Store;
 use text::diagnostic::Report;
 
@@ -64,16 +64,37 @@ impl<'c> Known<'c> {
         kept.filter(|(_, is_readable)| !**is_readable).map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Returns true if a secret of this name exists, or its existence is unknown.
+    /// Returns true if a secret of this name exists, or its existence is unknown: providers are not asked.
     pub(crate) fn has(&self, name: &str) -> bool {
         let is_kept = || self.kept.as_ref().is_none_or(|kept| kept.contains_key(name));
-        runtime::is_secret_set(&self.config.secrets_dir, name) || is_kept()
+        let sources = &self.config.secret_sources;
+        sources.order.iter().filter(|rule| rule.applies_to(name)).any(|rule| match &rule.source {
+            SourceKind::Store => is_kept(),
+            SourceKind::Provider(_) => true,
+            local => runtime::is_secret_set(local, &self.config.secrets_dir, name),
+        })
     }
 
     /// The diagnostics of the files that name missing secrets.
     pub(crate) fn missing(&self, catalog: &Catalog) -> Vec<Report> {
         catalog.missing_secrets(&|name| self.has(name))
     }
+}
+
+/// Reads the secrets that the files of a project require from their sources, in a process without a daemon. Lists them with their
+/// sources and errors.
+pub(crate) async fn read_required(
+    config: &Config,
+    vault: Option<Vault>,
+    required: &BTreeSet<String>,
+) -> Vec<ListedSecret> {
+    let network = ProviderNetwork { allow: config.outbound_allow.clone(), own: Vec::new() };
+    let clock = Arc::new(SystemClock);
+    let secrets =
+        Secrets::new(vault.map(Arc::new), config.secrets_dir.clone(), config.redactor.clone(), None)
+            .with_sources(&config.secret_sources, network, clock);
+    secrets.read_all(required).await;
+    secrets.list(required)
 }
 
 /// Checks that the secrets folder can be read, if it exists.

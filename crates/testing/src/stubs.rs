@@ -201,7 +201,7 @@ impl Doubles for DoubleTable {
         let Some(cassette) = &self.cassette else { return own };
         let secret = match own {
             Some(own) => own,
-            None if cassette.is_recording() => self.real.secret(name).ok().flatten()?.to_string(),
+            None if cassette.is_recording() => self.real.local_secret(name)?,
             // A recording made with a real secret is replayed with a placeholder.
             None => format!("not-the-real-{name}"),
         };

@@ -91,22 +91,26 @@ async fn send(config: &Config, emit: &Emit) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The effect of an event, such as `1 waiting step; starts billing, stock; kept for 7 days`.
+/// The effect of an event, such as `1 waiting step; starts billing, stock; kept for 7 days for executions that wait for it later`.
 fn effects(told: &Value) -> String {
+    if told["repeated"] == true {
+        return "sent before under this id: nothing is sent again".to_owned();
+    }
     let steps = told["delivered"].as_u64().and_then(|steps| usize::try_from(steps).ok()).unwrap_or_default();
     let waiting = match steps {
         0 => "nobody waits for it now".to_owned(),
         steps => count(steps, "waiting step"),
     };
-    let starts = match &*names(&told["starts"]) {
-        "" => "starts nothing".to_owned(),
-        starts => format!("starts {starts}"),
-    };
+    let starts = names(&told["starts"]);
     let kept = match told["kept"].as_bool() {
-        Some(true) => "kept for 7 days for executions that wait for it later",
-        _ => "not kept: no automation in force waits for it, or it is too large, or too many are kept",
+        Some(true) => Some("kept for 7 days for executions that wait for it later"),
+        // It is stored until those have it that it starts.
+        _ if !starts.is_empty() => None,
+        _ => Some("not kept: no automation in force waits for it, or it is too large, or too many are kept"),
     };
-    [waiting, starts, kept.to_owned()].join("; ")
+    let starts = if starts.is_empty() { "starts nothing".to_owned() } else { format!("starts {starts}") };
+    let parts = [waiting, starts].into_iter().chain(kept.map(str::to_owned));
+    parts.collect::<Vec<_>>().join("; ")
 }
 
 async fn list(config: &Config, shown: &DaemonOptions) -> anyhow::Result<Exit> {

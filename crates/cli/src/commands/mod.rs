@@ -22,6 +22,7 @@ mod import;
 mod init;
 mod list;
 mod listen;
+mod messages;
 mod migrate;
 mod new;
 mod nodes;
@@ -35,6 +36,7 @@ mod run;
 mod schema;
 mod secrets;
 mod serve;
+mod sources;
 mod start;
 mod state;
 mod subscriptions;
@@ -88,6 +90,8 @@ pub(crate) const GROUPS: &[(&str, &[Entry])] = &[
             Entry::new::<events::Events>(),
             Entry::new::<state::State>(),
             Entry::new::<polls::Polls>(),
+            Entry::new::<sources::Sources>(),
+            Entry::new::<messages::Messages>(),
             Entry::new::<subscriptions::Subscriptions>(),
         ],
     ),

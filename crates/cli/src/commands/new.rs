@@ -17,6 +17,8 @@ Examples:
   cogwork new nightly --trigger schedule
   cogwork new page-writer --trigger manual --action wiki.createPage
   cogwork new \"Bestellung für Ärger\" --id order-trouble --trigger event
+  cogwork new invoices --trigger ownEvent          starts by an event that another automation sends
+  cogwork new alerts --trigger failure             starts when something fails
   cogwork new                                    prompts for both";
 
 /// Create an automation and its first tests, with comments

@@ -1,11 +1,12 @@
 //! `cogwork secrets`
 
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand as Choice};
-use runtime::{KeySource, ListedSecret, SecretSource, Vault};
+use runtime::{KeySource, ListedSecret, Vault};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use store::Store;
@@ -16,7 +17,7 @@ use crate::context::Context;
 use crate::exit::{CommandError, Exit};
 use crate::output::{self, Table, count};
 use crate::settings::Config;
-use crate::{daemon, history, secrets, time};
+use crate::{daemon, history, project, secrets, time};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,7 +45,7 @@ pub(crate) struct Secrets {
 
 #[derive(Choice, Debug)]
 enum Command {
-    /// List the secrets of the store and of the folder, without their values
+    /// List the secrets with their sources, without their values
     #[command(
         after_help = "Examples:\n  cogwork secrets list\n  cogwork secrets list --json | jq -r '.secrets[].name'"
     )]
@@ -87,6 +88,8 @@ struct Row {
     version: Option<u64>,
     set_at: Option<jiff::Timestamp>,
     key: Option<String>,
+    read_at: Option<jiff::Timestamp>,
+    error: Option<String>,
     readable: bool,
 }
 
@@ -127,7 +130,12 @@ fn table(told: &Value) -> anyhow::Result<()> {
         output::say("no secret; keep one with `cogwork secrets set NAME`");
         return Ok(());
     }
-    let mut table = Table::new(&["NAME", "IN", "VERSION", "SET", "KEY"]);
+    let has_providers = rows.iter().any(|row| row.read_at.is_some() || row.error.is_some());
+    let headings: &[&str] = match has_providers {
+        true => &["NAME", "IN", "VERSION", "SET", "KEY", "READ", "ERROR"],
+        false => &["NAME", "IN", "VERSION", "SET", "KEY"],
+    };
+    let mut table = Table::new(headings);
     for row in &rows {
         let version = row.version.map(|version| version.to_string()).unwrap_or_default();
         let set_at = row.set_at.map(time::local).unwrap_or_default();
@@ -136,26 +144,28 @@ fn table(told: &Value) -> anyhow::Result<()> {
             (Some(key), false) => format!("{key}, which is not here"),
             (None, _) => String::new(),
         };
-        table.row([row.name.as_str(), &row.source, &version, &set_at, &key]);
+        let read_at = row.read_at.map(time::local).unwrap_or_default();
+        let error = row.error.as_deref().unwrap_or_default();
+        let cells = [row.name.as_str(), &row.source, &version, &set_at, &key, &read_at, error];
+        table.row(cells.into_iter().take(headings.len()));
     }
     Ok(table.print()?)
 }
 
 /// The secrets in the API's form, read from a store without a daemon.
 async fn without_daemon(config: &Config) -> anyhow::Result<Vec<ListedSecret>> {
-    let mut rows = Vec::new();
     secrets::check_folder(config)?;
-    let store = history::open(config)?;
-    let is_missing = store.is_none();
-    if let Some(store) = store {
-        let vault = Vault::open(store, config.keys()).await?;
-        rows = vault.secrets();
-    }
-    for name in runtime::secret_files(&config.secrets_dir) {
-        if rows.iter().all(|row| row.name != name) {
-            rows.push(ListedSecret::outside(name, SecretSource::Folder));
-        }
-    }
+    let vault = match history::open(config)? {
+        Some(store) => Some(Vault::open(store, config.keys()).await?),
+        None => None,
+    };
+    let is_missing = vault.is_none();
+    // Only the files of the project tell which secrets of providers there may be.
+    let required = match config.secret_sources.has_providers() {
+        true => project::check(&config.dir, &[])?.catalog.required_secrets(),
+        false => BTreeSet::new(),
+    };
+    let rows = secrets::read_required(config, vault, &required).await;
     if is_missing {
         // Without a store only the secrets of the folder are known.
         anyhow::ensure!(!rows.is_empty(), history::no_store(config));

@@ -20,7 +20,7 @@ use crate::exit::{CommandError, Exit};
 use crate::output::{self, BAD, GOOD, Messages, QUIET, STRONG, count, paint, plain};
 use crate::settings::{Config, Flags, LogFormat, SERVE};
 use crate::signals::Signals;
-use crate::{daemon, failpoint, project, time};
+use crate::{daemon, failpoint, project, store_server, time};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -90,6 +90,7 @@ async fn serve(config: &Config, telemetry: Option<Telemetry>, shows_addresses: b
     let mut settings = config.engine();
     settings.failpoints = failpoints;
     settings.own_addresses = vec![addresses.hooks, addresses.admin];
+    store_server::close(config, &mut settings).await?;
     settings.public_url = Some(config.base(addresses.hooks));
     settings.admin_url = Some(config.admin_base(addresses.admin));
     settings.observer = telemetry.as_ref().map(Telemetry::observer);
@@ -154,6 +155,9 @@ async fn banner(
 ) -> anyhow::Result<()> {
     let catalog = engine.catalog();
     let info = store.info().await?;
+    if let Some(sentence) = store_server::local_files(config, &catalog) {
+        output::warn(plain(&sentence));
+    }
     if output::is_log() {
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),

@@ -10,6 +10,7 @@ use serde_json::json;
 use text::diagnostic::Report;
 
 use super::Subcommand;
+use super::connections::describe;
 use crate::context::{Context, LogProfile};
 use crate::exit::{CommandError, Exit};
 use crate::output::{self, count};
@@ -53,6 +54,9 @@ pub(crate) struct Validate {
     /// Exit with 1 on warnings too, except for secrets that are not set on this machine
     #[arg(long)]
     strict: bool,
+    /// Ask the databases too: fails if one has other columns than `connections/NAME.types.yaml`
+    #[arg(long, conflicts_with = "paths")]
+    live: bool,
 }
 
 /// The output format of problems.
@@ -106,6 +110,9 @@ impl Subcommand for Validate {
         }
         let format = if self.json { Format::Json } else { self.format };
         findings.show(format, &above(dir))?;
+        if self.live && describe::print_changes(context)? {
+            return Ok(Exit::Failed);
+        }
         Ok(if findings.fails(self.strict) { Exit::Failed } else { Exit::Done })
     }
 }

@@ -203,8 +203,11 @@ fn every_code_has_an_example_that_reports_it_and_a_fix_that_does_not() {
     let repaired = told_of(&rows, |row| &row.repaired);
     let none = Vec::new();
     let of = |all: &BTreeMap<&str, Vec<Value>>, code: &str| all.get(code).unwrap_or(&none).clone();
+    // A build with all clients misses none.
+    let is_reported = |row: &&Row| row.code != "not-built" || cfg!(not(feature = "mysql"));
     let problems: String = rows
         .iter()
+        .filter(is_reported)
         .map(|row| {
             let kinds = tables.get(&row.code).map_or("", String::as_str);
             problems(row, kinds, &of(&wrong, &row.code), &of(&repaired, &row.code))

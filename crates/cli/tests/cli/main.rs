@@ -9,6 +9,7 @@ mod completions;
 mod connectors;
 mod daemon;
 mod damage;
+mod described;
 mod diagnostics;
 mod doctor;
 #[cfg(unix)]

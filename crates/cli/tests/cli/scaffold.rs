@@ -34,14 +34,16 @@ fn a_folder_under_git_keeps_its_gitignore() {
 fn a_new_automation_of_each_kind_is_valid_and_runs() {
     let project = Project::empty();
     let kinds = [("Order desk", "webhook"), ("Nightly", "schedule"), ("Many", "manual"), ("Orders", "poll")];
-    for (name, kind) in kinds.into_iter().chain([("Pages", "event")]) {
+    for (name, kind) in
+        kinds.into_iter().chain([("Pages", "event"), ("Paid", "ownEvent"), ("Failures", "failure")])
+    {
         project.cogwork(&["new", name, "--trigger", kind]).exits(0);
     }
     // The token of the wiki is not set yet.
-    let checked = project.cogwork(&["validate"]).exits(0).says("checked 11 files: 0 errors, 1 warning");
+    let checked = project.cogwork(&["validate"]).exits(0).says("checked 15 files: 0 errors, 1 warning");
     assert!(checked.stdout.contains("missing-secret"), "{}", checked.stdout);
     let ran = project.cogwork(&["test", "--coverage"]).exits(0);
-    assert!(ran.stdout.contains("8 passed"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("11 passed"), "{}", ran.stdout);
     for (id, key) in [("order-desk", "order"), ("nightly", "dueAt"), ("many", "greeted")] {
         let result = project.cogwork(&["run", id]).exits(0).json();
         assert!(result.get(key).is_some(), "{id}: {result}");

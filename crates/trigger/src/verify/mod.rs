@@ -7,6 +7,8 @@ pub(crate) mod mac;
 mod signature;
 mod signed_content;
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
@@ -49,7 +51,7 @@ impl std::fmt::Debug for Key {
 #[derive(Clone, Debug)]
 pub enum Verifier<'a> {
     /// A rule with its keys.
-    Keys(&'a Verify, Vec<Key>),
+    Keys(Cow<'a, Verify>, Vec<Key>),
     /// Basic authentication.
     Password {
         /// The name.
@@ -57,6 +59,17 @@ pub enum Verifier<'a> {
         /// The password, which is never empty.
         password: Key,
     },
+}
+
+impl Verifier<'_> {
+    /// Returns the same with a rule of its own, for another thread.
+    #[must_use]
+    pub fn into_owned(self) -> Verifier<'static> {
+        match self {
+            Self::Keys(verify, keys) => Verifier::Keys(Cow::Owned(verify.into_owned()), keys),
+            Self::Password { user, password } => Verifier::Password { user, password },
+        }
+    }
 }
 
 /// An error of decoding a key.
@@ -128,7 +141,7 @@ pub fn verify<'a>(
         Verifier::Keys(verify, keys) => {
             let keys: ValidKeys<'_> =
                 keys.iter().enumerate().filter(|(_, key)| key.is_valid_at(now)).collect();
-            match verify {
+            match &**verify {
                 Verify::Signature(rule) => signature::check(rule, &keys, request, url, now),
                 Verify::Token { header, .. } => verify_token(request, header, &keys),
                 Verify::Basic { .. } => Err(Reason::Wrong),

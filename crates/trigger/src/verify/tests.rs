@@ -3,6 +3,7 @@
 //! `@notionhq/client` 5.26.0, `@hubspot/api-client` 13.5.0, `@slack/bolt` 5.1.0, `discord-interactions` 4.4.0); the others computed
 //! from the references with another implementation.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use model::automation::{Trigger, Verify};
@@ -55,7 +56,7 @@ fn keys(rule: &Verify, secret: &str) -> Vec<Key> {
 }
 
 fn verify_result(rule: &Verify, secret: &str, request: &Request, url: &str, now: &str) -> Result<(), Reason> {
-    let proof = Verifier::Keys(rule, keys(rule, secret));
+    let proof = Verifier::Keys(Cow::Borrowed(rule), keys(rule, secret));
     let now = now.parse().expect("an instant");
     verify(&proof, request, url, now).map(drop).map_err(|(rejection, reason)| {
         assert_eq!((rejection.status, rejection.message.as_str()), (401, "invalid signature"));
@@ -410,7 +411,7 @@ fn any_active_key_verifies_and_an_expired_one_does_not() {
     ] {
         let sent = request(&[("x-hmac-hash", &sign(secret))], BODY);
         assert_eq!(verify_result(&both, SECRET, &sent, URL, now), expected, "{secret} {now}");
-        let proof = Verifier::Keys(&both, keys(&both, SECRET));
+        let proof = Verifier::Keys(Cow::Borrowed(&both), keys(&both, SECRET));
         let proven = verify(&proof, &sent, URL, now.parse().expect("an instant"));
         let place = if secret == "old" { 1 } else { 0 };
         assert_eq!(proven.ok().map(|proven| proven.key), expected.ok().map(|()| Some(place)));
@@ -502,7 +503,7 @@ fn an_external_body_is_verified_like_one_in_memory() {
             "{}",
             vector.preset
         );
-        let proof = Verifier::Keys(&rule, keys(&rule, vector.secret));
+        let proof = Verifier::Keys(Cow::Borrowed(&rule), keys(&rule, vector.secret));
         let now = vector.now.parse().expect("an instant");
         let kept = verify(&proof, &request, vector.url, now).expect("it is proven").signed_hash();
         let here = self::request(vector.headers, vector.body);

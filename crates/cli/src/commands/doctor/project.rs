@@ -11,6 +11,7 @@ use crate::exit;
 use crate::output::count;
 use crate::project;
 use crate::settings::{self, Config};
+use crate::store_server;
 
 const SECTION: &str = "project";
 
@@ -89,6 +90,9 @@ pub(super) fn files(config: &Config, findings: &mut Findings) -> Files {
         (0, 0) => findings.ok(SECTION, "files", found),
         (0, _) => findings.warning(SECTION, "files", found, help),
         _ => findings.error(SECTION, "files", found, help),
+    }
+    if let Some(sentence) = store_server::local_files(config, &checked.catalog) {
+        findings.warning(SECTION, "local-file", sentence, "use `sql.postgres` or `sql.mysql`");
     }
     Files::Loaded(Box::new(checked.catalog))
 }

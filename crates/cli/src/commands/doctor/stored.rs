@@ -1,9 +1,11 @@
 //! Checks of the store, and of the secrets in it and beside it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use catalog::Catalog;
 use jiff::Timestamp;
+use runtime::{ListedSecret, SecretSource, Vault};
 use store::{Capacity, Examination, Store};
 
 use super::finding::{Findings, size};
@@ -163,6 +165,7 @@ pub(super) async fn secrets(config: &Config, catalog: &Catalog, found: &Found, f
     for message in &missing {
         findings.warning(SECRETS, "missing", message.clone(), "set it with `cogwork secrets set NAME`");
     }
+    let failing = provided(config, catalog, found, findings).await;
     for path in runtime::exposed_secret_files(&config.secrets_dir) {
         let path = path.display();
         let detail = format!("other users can read `{path}`");
@@ -171,10 +174,52 @@ pub(super) async fn secrets(config: &Config, catalog: &Catalog, found: &Found, f
     if found.is_unreadable {
         let detail = "the secrets of the store are not known, since the store cannot be read";
         findings.skipped(SECRETS, "set", detail);
-    } else if missing.is_empty() && locked.is_empty() && known.error().is_none() {
+    } else if missing.is_empty() && locked.is_empty() && known.error().is_none() && !failing {
         let connections = count(catalog.connections().len(), "connection");
         findings.ok(SECRETS, "set", format!("{connections}, all secrets are set"));
     }
+}
+
+/// Reads the secrets that the project requires from their providers. Returns true if one of them fails, or has none of the name.
+async fn provided(config: &Config, catalog: &Catalog, found: &Found, findings: &mut Findings) -> bool {
+    let sources = &config.secret_sources;
+    let mut required = catalog.required_secrets();
+    required.retain(|name| sources.may_be_provided(name));
+    if required.is_empty() {
+        return false;
+    }
+    let vault = match &found.store {
+        Some(store) => Vault::open(store.clone(), config.keys()).await.ok(),
+        None => None,
+    };
+    let listed = secrets::read_required(config, vault, &required).await;
+    let listed: BTreeMap<&str, &ListedSecret> =
+        listed.iter().map(|listed| (listed.name.as_str(), listed)).collect();
+    let mut read: BTreeMap<String, usize> = BTreeMap::new();
+    let mut is_failing = false;
+    for name in &required {
+        match listed.get(name.as_str()) {
+            None => {
+                is_failing = true;
+                let detail = format!("no source has the secret `{name}`");
+                let help = "set it at the provider, or with `cogwork secrets set NAME`";
+                findings.warning(SECRETS, "missing", detail, help);
+            }
+            Some(ListedSecret { source: SecretSource::Provider(provider), error, .. }) => match error {
+                Some(error) => {
+                    is_failing = true;
+                    let help = "correct the settings of the provider, its policy or the network; `secrets.sources` names them";
+                    findings.error(SECRETS, "provider", format!("`{name}`: {error}"), help);
+                }
+                None => *read.entry(provider.clone()).or_default() += 1,
+            },
+            Some(_) => {}
+        }
+    }
+    for (provider, number) in read {
+        findings.ok(SECRETS, "provider", format!("{provider} gives {}", count(number, "secret")));
+    }
+    is_failing
 }
 
 /// Checks that a daemon that shares its store has definitions: deployed ones if the project folder is empty.

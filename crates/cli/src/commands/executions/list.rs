@@ -77,6 +77,12 @@ pub(super) struct List {
     /// Only executions with this text in their id, automation, error, payload, results or log lines
     #[arg(long)]
     text: Option<String>,
+    /// Only executions that events of this execution started
+    #[arg(long, value_name = "ID", value_parser = str::parse::<ExecutionId>)]
+    started_by: Option<ExecutionId>,
+    /// Only executions that the own event with this id started
+    #[arg(long, value_name = "ID")]
+    event_id: Option<String>,
     /// The largest number of executions
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_ROWS)))]
     limit: u32,
@@ -84,7 +90,7 @@ pub(super) struct List {
     #[arg(long, value_name = "ID", value_parser = str::parse::<ExecutionId>)]
     before: Option<ExecutionId>,
     /// Count all executions that match too, up to 10,000
-    #[arg(long, conflicts_with_all = ["trigger", "origin", "definition", "failed_step", "waiting_for", "min_took", "text"])]
+    #[arg(long, conflicts_with_all = ["trigger", "origin", "definition", "failed_step", "waiting_for", "min_took", "text", "event_id"])]
     count: bool,
     /// Show the attempt of the step that an execution failed at or retries, of how many
     #[arg(long)]
@@ -182,6 +188,7 @@ impl List {
             automation: automation.transpose()?,
             status: self.status.clone(),
             since: since.transpose()?,
+            sender: self.started_by,
             ..ExecutionFilter::default()
         })
     }
@@ -198,6 +205,7 @@ impl List {
             waiting_for: self.waiting_for.clone(),
             min_took: self.min_took,
             text: self.text.clone(),
+            event_id: self.event_id.clone(),
             ..Search::default()
         }
     }

@@ -3,11 +3,12 @@
 use anyhow::Context as _;
 use model::ActionError;
 use model::execution::Origin;
-use serde_json::Value;
+use serde_json::{Value, json};
+use server::StartedView;
 
 use super::tree;
 use crate::exit::Exit;
-use crate::history::{self, Delay, Execution, Outcome, Step};
+use crate::history::{self, Delay, Execution, Outcome, Started, Step};
 use crate::output::{self, BAD, GOOD, QUIET, STRONG, WARN, cut, paint, plain};
 use crate::settings::Config;
 use crate::waiting::{self, Waiting};
@@ -15,6 +16,8 @@ use crate::{daemon, time};
 
 /// The maximum length of a payload, in characters.
 const PAYLOAD: usize = 200;
+/// The maximum number of printed executions that its events started.
+const STARTED: usize = 10;
 /// The maximum number of printed waiting steps.
 const PAUSES: usize = 10;
 
@@ -30,6 +33,9 @@ pub(super) async fn run(config: &Config, id: &str, json: bool) -> anyhow::Result
     let waits = store.waits(id).await?;
     let mut value =
         server::describe(row, events, &cuts, &waits, automation.as_ref()).context("the store is damaged")?;
+    if let Some(started) = StartedView::read(&*store, id, |row| row.status).await? {
+        value["started"] = json!(started);
+    }
     if !has_ended {
         // Only a daemon knows the queue, the concurrency waits and the resume address; the store has everything
         // else.
@@ -96,6 +102,9 @@ fn head(execution: &Execution, origin: &str) -> anyhow::Result<()> {
         waits_for(waiting, &fact)?;
     }
     delays(&execution.waits, &fact)?;
+    if let Some(found) = &execution.started {
+        started(&execution.id, found, &fact)?;
+    }
     fact("payload", &paint(QUIET, plain(&cut(&payload(&execution.payload), PAYLOAD))))?;
     output::data("")?;
     Ok(())
@@ -111,6 +120,27 @@ fn delays(waits: &[Delay], fact: &dyn Fn(&str, &str) -> std::io::Result<()>) -> 
     }
     if unasked.len() > PAUSES {
         fact("", &format!("and {} more", unasked.len() - PAUSES))?;
+    }
+    Ok(())
+}
+
+/// Prints the executions that its events started.
+fn started(
+    sender: &str,
+    found: &Started,
+    fact: &dyn Fn(&str, &str) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    for (index, one) in found.executions.iter().take(STARTED).enumerate() {
+        let step = one.step.as_deref().map_or_else(String::new, |step| format!(", step `{}`", plain(step)));
+        let event = plain(&one.event);
+        let text = format!("{} {}, {}, by `{event}`{step}", one.automation, one.id, status(&one.status));
+        fact(if index == 0 { "led to" } else { "" }, &text)?;
+    }
+    let all = found.total["count"].as_u64().and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
+    if all > STARTED {
+        let more = if found.total["isAtLeast"] == true { "or more " } else { "" };
+        let left = all - STARTED;
+        fact("", &format!("and {left} {more}more: cogwork executions list --started-by {sender}"))?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 mod answers;
 pub(in crate::commands) mod payload;
 mod prompt;
-mod workspace;
+pub(super) mod workspace;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::output::{self, plain};
 use crate::progress::Progress;
 use crate::settings::{Config, Flags, RUN};
 use crate::signals::Signals;
-use crate::{candidates, daemon, history, project};
+use crate::{candidates, daemon, history, project, store_server};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -117,6 +117,7 @@ async fn execute(
     settings.admin_url = Some(config.admin_base(config.admin));
     settings.dir.clone_from(&workspace.dir);
     (settings.watch, settings.background) = (false, false);
+    store_server::close(config, &mut settings).await?;
     let vault = Arc::new(workspace.vault(config).await?);
     let store = workspace.store.clone();
     let engine = Engine::start_with(settings, store, vault, Arc::new(SystemClock)).await?;

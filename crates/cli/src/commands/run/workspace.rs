@@ -20,9 +20,9 @@ use crate::settings::Config;
 const MAX_BYTES: u64 = 512 << 10;
 
 /// The folder and the store to run in.
-pub(super) struct Workspace {
+pub(in crate::commands) struct Workspace {
     pub(super) dir: PathBuf,
-    pub(super) store: Arc<dyn Store>,
+    pub(in crate::commands) store: Arc<dyn Store>,
     /// The automation's id, or its file relative to `dir`.
     pub(super) wanted: String,
     pub(super) is_file: bool,
@@ -44,26 +44,38 @@ impl Workspace {
     }
 
     fn in_project(config: &Config, wanted: String, is_file: bool) -> anyhow::Result<Self> {
-        project::require(&config.dir)?;
-        let dir = config.dir.clone();
-        match engine::stores::open(&config.store_location(), config.store()) {
-            Ok(store) => Ok(Self { dir, store, wanted, is_file, temporary: Vec::new() }),
-            Err(store::Error::Locked { .. }) => {
-                // A missing automation is the only relevant problem.
-                project::find(&authoring::check_project(&dir, &[])?.catalog, &wanted, is_file)?;
-                output::say(beside(config, (!is_file).then_some(wanted.as_str())));
-                let (store, temporary) = temporary_store()?;
-                Ok(Self { dir, store, wanted, is_file, temporary: vec![temporary] })
-            }
-            Err(error) => Err(error.into()),
+        let workspace = Self { wanted, is_file, ..Self::of_project(config)? };
+        if !workspace.temporary.is_empty() {
+            // A missing automation is the only relevant problem.
+            let checked = authoring::check_project(&workspace.dir, &[])?;
+            project::find(&checked.catalog, &workspace.wanted, is_file)?;
+            output::say(beside(config, (!is_file).then_some(workspace.wanted.as_str())));
         }
+        Ok(workspace)
+    }
+
+    /// The project, with a temporary store if another process holds that of the project.
+    ///
+    /// # Errors
+    /// There is no project, or no store can be opened.
+    pub(in crate::commands) fn of_project(config: &Config) -> anyhow::Result<Self> {
+        project::require(&config.dir)?;
+        let (store, temporary) = match engine::stores::open(&config.store_location(), config.store()) {
+            Ok(store) => (store, Vec::new()),
+            Err(store::Error::Locked { .. }) => {
+                let (store, temporary) = temporary_store()?;
+                (store, vec![temporary])
+            }
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Self { dir: config.dir.clone(), store, wanted: String::new(), is_file: false, temporary })
     }
 
     /// The encrypted secrets of the project, also if the execution uses another store.
     ///
     /// # Errors
     /// They cannot be read.
-    pub(super) async fn vault(&self, config: &Config) -> anyhow::Result<Vault> {
+    pub(in crate::commands) async fn vault(&self, config: &Config) -> anyhow::Result<Vault> {
         let elsewhere = if self.temporary.is_empty() { None } else { history::open(config)? };
         match elsewhere {
             Some(store) => Ok(Vault::open(store, config.keys()).await?.for_reading()),

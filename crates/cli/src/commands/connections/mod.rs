@@ -1,5 +1,7 @@
 //! `cogwork connections`
 
+pub(super) mod describe;
+
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -23,6 +25,8 @@ Examples:
   cogwork connections list
   cogwork connections test mainWiki
   cogwork connections login mainWiki
+  cogwork connections describe books
+  cogwork connections prepare books
 
 `test` and `login` need the daemon. `login` opens the address where a person consents, and
 waits for the answer, which arrives at `/oauth/callback` of the daemon's public address.";
@@ -32,7 +36,7 @@ const TURN: Duration = Duration::from_millis(100);
 /// The maximum length of an error in a table, in characters.
 const ERROR: usize = 60;
 
-/// List, test and authorise connections
+/// List, test, authorise and describe connections
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Connections {
@@ -55,6 +59,14 @@ enum ConnectionCommand {
         after_help = "Examples:\n  cogwork connections login mainWiki\n  cogwork connections login mainWiki --no-open"
     )]
     Login(Login),
+    /// Ask a database for the columns of each statement, and write them to `connections/NAME.types.yaml`, by which rows are checked
+    #[command(
+        after_help = "Examples:\n  cogwork connections describe books\n  cogwork connections describe books --check    in a build: fails if the database has changed"
+    )]
+    Describe(describe::Describe),
+    /// Print the statement that creates the table of `once`, for a database in which steps may not create tables
+    #[command(after_help = "Examples:\n  cogwork connections prepare books | psql books")]
+    Prepare(describe::Prepare),
 }
 
 #[derive(Args, Debug)]
@@ -152,6 +164,8 @@ impl Subcommand for Connections {
             ConnectionCommand::List(shown)
             | ConnectionCommand::Test(Test { shown, .. })
             | ConnectionCommand::Login(Login { shown, .. }) => shown,
+            ConnectionCommand::Describe(what) => return what.run(context),
+            ConnectionCommand::Prepare(what) => return what.run(context),
         };
         let config = shown.config(context)?;
         daemon::runtime()?.block_on(async {
@@ -159,6 +173,7 @@ impl Subcommand for Connections {
                 ConnectionCommand::List(shown) => list(&config, shown).await,
                 ConnectionCommand::Test(what) => test(&config, what).await,
                 ConnectionCommand::Login(what) => login(&config, what).await,
+                ConnectionCommand::Describe(_) | ConnectionCommand::Prepare(_) => Ok(Exit::Done),
             }
         })
     }
