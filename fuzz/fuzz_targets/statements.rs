@@ -1,4 +1,4 @@
-//! A statement with parameters, by the rules of each database: what is not a parameter stays as it is.
+//! A statement with parameters, by the rules of each database: text outside parameters stays as it is.
 
 #![no_main]
 

@@ -10,7 +10,7 @@ use runtime::Settings;
 
 use crate::settings::Config;
 
-/// Adds the addresses of the store's server to those that no call may reach, unless `outbound.storeServer` opens it.
+/// Adds the addresses of the store's server to the addresses that no call may reach, unless `outbound.storeServer` opens it.
 ///
 /// # Errors
 /// The name of the server has no address.

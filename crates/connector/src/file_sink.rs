@@ -44,7 +44,7 @@ impl FileMemory {
         FileShare(self.free.clone().acquire_many_owned(bytes).await.ok())
     }
 
-    /// Takes `bytes` if half of the memory is free beside them: the rest is for those that begin.
+    /// Takes `bytes` if half of the memory is free beside them: the rest is for files that begin.
     fn spare(&self, bytes: usize) -> Option<FileShare> {
         if self.free.available_permits() < self.total / 2 + bytes {
             return None;
@@ -100,7 +100,7 @@ pub struct FileSink {
 
 /// The place of the bytes that are no longer in the buffer.
 enum Stage {
-    /// There are none.
+    /// All bytes are in the buffer.
     Buffered,
     /// A thread writes a chunk of them.
     Writing(JoinHandle<io::Result<Box<dyn FileWriter>>>),
@@ -224,7 +224,7 @@ mod tests {
 
     const MAX_SIZE: u64 = 16 << 20;
 
-    /// Counts what is written, and keeps none of it.
+    /// Counts the written bytes, and keeps no byte.
     #[derive(Debug, Default)]
     struct Counting(Arc<AtomicUsize>);
 

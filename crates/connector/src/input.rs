@@ -24,7 +24,7 @@ pub fn check_inputs(spec: &ActionSpec, inputs: &Map, memory: &dyn LoadMemory) ->
     checked(&spec.inputs, inputs, memory, &format!("`{}` cannot be called", spec.name))
 }
 
-/// Checks the evaluated inputs of the event `name`, as [`check_inputs`] does those of an action. They are no files.
+/// Checks the evaluated inputs of the event `name`, as [`check_inputs`] checks the inputs of an action. Files are refused.
 ///
 /// # Errors
 /// As [`check_inputs`].

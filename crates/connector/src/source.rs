@@ -62,10 +62,10 @@ pub trait MessageSource: Send {
     /// for it. Nothing is lost if the future is dropped.
     async fn wait(&mut self, longest: Duration) -> Result<bool, ActionError>;
 
-    /// Takes at most `limits.messages` messages: those that are there, and with `fill` those that come in this time after the first.
+    /// Takes at most `limits.messages` messages: the ones that are there, and with `fill` also the ones that come within this time after the first.
     async fn take(&mut self, limits: TakeLimits) -> Result<Vec<Message>, ActionError>;
 
-    /// Tells the broker the fate of messages, and waits until it has confirmed those that are done.
+    /// Tells the broker the fate of messages, and waits until it has confirmed the accepted ones.
     async fn settle(&mut self, fates: Vec<(u64, Fate)>) -> Result<(), ActionError>;
 
     /// Publishes a copy of a message, with the reason why it started nothing, and waits until the broker has it. Repetitions with the

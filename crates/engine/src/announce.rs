@@ -105,7 +105,7 @@ struct Announcement<'a> {
 }
 
 impl Announcement<'_> {
-    /// Compares the snapshot with what was told last, and makes durable what is to be told.
+    /// Compares the snapshot with the record of the last reload, and stores the differences as events.
     async fn tell(&self) -> Result<(), store::Error> {
         let context = &self.announcer.context;
         let Successor { before, after, .. } = self.next;
@@ -119,7 +119,7 @@ impl Announcement<'_> {
             return Ok(());
         }
         let record = Record::read(context, self.keys()).await?;
-        // This node has files from before those that another one has told of.
+        // This node has older files than the node that told last.
         if record.is_later_than(self.generation) {
             return Ok(());
         }
@@ -146,7 +146,7 @@ impl Announcement<'_> {
         Some(automations.chain(files).collect())
     }
 
-    /// Returns the automations that may differ from the record: those that were checked again, or all.
+    /// Returns the automations that may differ from the record: the ones checked again, or all.
     fn automations(&self, record: &Record) -> BTreeSet<AutomationId> {
         if !self.is_first() && record.is_complete() {
             return self.next.reload.rechecked.iter().cloned().collect();

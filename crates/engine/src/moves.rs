@@ -1,4 +1,4 @@
-//! Moves what is stored under the id of a trigger to another id.
+//! Moves the stored data of a trigger to another id.
 
 use std::sync::{Arc, Weak};
 
@@ -53,7 +53,7 @@ impl MoveRecords for Mover {
 }
 
 impl Engine {
-    /// Moves what is stored under the id of a trigger to another id of the same automation: its address, its positions, its
+    /// Moves the stored data of a trigger to another id of the same automation: its address, its positions, its
     /// subscriptions, and events of the engine on their way. Returns the number of moved rows. A trigger in force goes on with them until the file has the other id.
     ///
     /// # Errors

@@ -83,7 +83,7 @@ pub(crate) fn has_listeners(catalog: &Catalog) -> bool {
             .any(|trigger| trigger.filter.wants_kind(FailureKind::File))
 }
 
-/// A difference from the record, with what is told about it.
+/// A difference from the record, with its events.
 pub(crate) struct Difference {
     pub(crate) key: String,
     /// The new value of the record; `None` if it has no such value any more.
@@ -155,7 +155,7 @@ impl Record {
         self.rows.keys().filter(|key| *key != GENERATION && !key.starts_with(AUTOMATION))
     }
 
-    /// Writes differences with what is told about them, and then that the record is complete. Large ones take several commits, each of
+    /// Writes differences with their events, and then that the record is complete. Large ones take several commits, each of
     /// which has what it tells.
     ///
     /// # Errors
@@ -184,7 +184,7 @@ impl Record {
     /// Deletes the record, since nothing hears of anything.
     ///
     /// # Errors
-    /// Those of [`Record::write`].
+    /// The same as of [`Record::write`].
     pub(crate) async fn delete(&self, context: &Context) -> Result<(), Error> {
         // First that it is complete.
         let keys: Vec<String> = self.rows.keys().cloned().collect();

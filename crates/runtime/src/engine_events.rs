@@ -1,7 +1,7 @@
 //! Events of the engine on their way to triggers: failures, and changes of automations.
 //!
 //! Each trigger in force that wants an event has a row of its own in the store's outbox, written in the commit that says what
-//! happened. A row stays until an execution stands for it, so rows are also the exact count of what is merged.
+//! happened. A row stays until an execution stands for it, so the rows are also the exact count of merged events.
 
 use std::sync::Arc;
 
@@ -215,7 +215,7 @@ impl Context {
     }
 }
 
-/// Iterates over the enabled triggers on an event of the engine. Cheap where there are none.
+/// Iterates over the enabled triggers on an event of the engine. Cheap without such triggers.
 fn on_engine(catalog: &Catalog, event: EngineEventName) -> impl Iterator<Item = &EngineTrigger> {
     catalog.awaited_events().on_engine(event)
 }

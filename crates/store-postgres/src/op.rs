@@ -33,7 +33,7 @@ pub(super) fn borrowed(params: &Params) -> Vec<&(dyn ToSql + Sync)> {
 /// A write.
 #[derive(Debug)]
 pub(super) enum Op {
-    /// New executions, and what is written with them.
+    /// New executions, and the writes of the same transaction.
     Accept(AcceptOp),
     /// Events and log lines of one execution.
     Append(Box<AppendRow<Hash>>),
@@ -49,7 +49,7 @@ pub(super) struct AcceptOp {
     pub(super) executions: Vec<AcceptRow>,
     pub(super) watermark: Option<Watermark>,
     pub(super) poll: Option<Box<PollRow>>,
-    /// The events that are sent, and those that are delivered.
+    /// The sent events, and the delivered ones.
     pub(super) emits: Vec<OutboxRow>,
     pub(super) delivered: Vec<Uuid>,
 }

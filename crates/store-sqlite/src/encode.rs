@@ -20,7 +20,7 @@ pub(super) type AppendRow = store::codec::AppendRow<Arc<Pin>>;
 /// A write operation, as it is queued for the writer.
 #[derive(Debug)]
 pub(super) enum WriteOp {
-    /// New executions, the watermark and the poll they belong to, events that are sent, and those that are delivered.
+    /// New executions, the watermark and the poll they belong to, sent events, and delivered ones.
     Accept {
         executions: Vec<NewExecutionRow>,
         watermark: Option<Watermark>,

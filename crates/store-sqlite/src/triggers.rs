@@ -24,7 +24,7 @@ pub(super) fn move_rows(
     from: &TriggerKey,
     to: &TriggerKey,
 ) -> Result<WriteResult, WriteError> {
-    // Events on their way are moved to those of the other trigger.
+    // Events on their way move to the other trigger.
     let events = OutboxRow::moved_names(from, to);
     if kinds(connection, from)?.iter().all(|(_, has)| !has) && !outbox::has_named(connection, &events)? {
         return Ok(WriteResult::Count(0));

@@ -200,7 +200,7 @@ impl Client {
         self.request(subject, body)["seq"].as_u64().unwrap_or_default()
     }
 
-    /// Returns the messages of a stream that no consumer of this name has acknowledged: those that wait, and those under way.
+    /// Returns the messages of a stream that no consumer of this name has acknowledged: waiting ones, and the ones under way.
     ///
     /// # Panics
     /// There is no such consumer.
@@ -213,7 +213,7 @@ impl Client {
     /// Returns the message with this number in a stream.
     ///
     /// # Panics
-    /// There is none.
+    /// There is no such message.
     pub fn message(&mut self, stream: &str, sequence: u64) -> Value {
         let body = json!({"seq": sequence}).to_string();
         self.request(&format!("$JS.API.STREAM.MSG.GET.{stream}"), body.as_bytes())["message"].clone()
@@ -222,7 +222,7 @@ impl Client {
     /// Returns the number of messages of a stream.
     ///
     /// # Panics
-    /// There is no such stream.
+    /// There is no such message.
     pub fn count(&mut self, stream: &str) -> u64 {
         let info = self.request(&format!("$JS.API.STREAM.INFO.{stream}"), b"");
         info["state"]["messages"].as_u64().unwrap_or_default()

@@ -148,7 +148,7 @@ async fn a_daemon_starts_while_its_provider_is_down_and_tells_the_truth() {
     assert_eq!((&shop["source"], &shop["readable"]), (&json!("vault:corp"), &json!(false)));
     assert!(shop["error"].as_str().is_some_and(|error| error.contains("vault:corp")), "{shop}");
     assert_eq!(site.ask("/secrets").await["missing"], json!([]), "nobody knows yet");
-    // A sender repeats what is answered with 503, and gives up on 401.
+    // A sender repeats a request that is answered with 503, and gives up on 401.
     let url = site.url("signed").await;
     let hook = canary::secret("hook");
     let request = || site.request(Method::POST, &url).header("x-webhook-token", &hook).json(&json!({}));

@@ -2,7 +2,7 @@
 
 import type { Json } from "./trigger";
 
-/** The types that a field can have, without those that need further keys. */
+/** The types of a field that need no further keys. */
 export const TYPES = ["any", "text", "integer", "number", "boolean", "list", "map"];
 
 export interface Declared {

@@ -79,7 +79,7 @@ impl Catalog {
                 .any(|prefix| self.relations.paths_with(RelationKind::SendsPrefix, prefix).next().is_some())
     }
 
-    /// Returns the name that most resembles `event` among those that files send.
+    /// Returns the sent name that most resembles `event`.
     pub(super) fn nearest_sent(&self, event: &str) -> Option<String> {
         let names = self.relations.names(RelationKind::Sends).map(|name| &**name);
         text::diagnostic::nearest(event, names).map(str::to_owned)

@@ -21,7 +21,7 @@ impl Catalog {
         }
     }
 
-    /// Returns the statements that steps run with a connection, each with its first place: also those of files with errors, which an
+    /// Returns the statements that steps run with a connection, each with its first place: also from files with errors, which an
     /// outdated description may have caused.
     #[must_use]
     pub fn statements_of(&self, connection: &str) -> BTreeMap<String, StatementPlace> {

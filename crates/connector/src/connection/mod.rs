@@ -464,7 +464,7 @@ impl ConnectionType {
 /// The headers of each request, and the credentials in its address.
 type Credentials = (Vec<(HeaderName, HeaderValue)>, UrlCredentials);
 
-/// Returns the names and values of fields, without those that are optional and not set.
+/// Returns the names and values of fields, without optional ones that are not set.
 fn fields_of(fields: &[CredentialField], inputs: &Map) -> Result<Vec<(String, String)>, String> {
     let mut sent = Vec::new();
     for field in fields {

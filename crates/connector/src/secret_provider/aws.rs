@@ -100,7 +100,7 @@ fn secret(caller: &Caller<'_>, answer: Answer) -> Result<ProvidedSecret, Failure
     Ok(ProvidedSecret::from_text(text).with_version(answer.version_id))
 }
 
-/// Returns the text in Base64; `None` if it is none.
+/// Decodes a text in Base64; `None` for other texts.
 pub(super) fn text_of(base64: &Secret) -> Option<Secret> {
     let bytes = zeroize::Zeroizing::new(STANDARD.decode(base64.expose()).ok()?);
     std::str::from_utf8(&bytes).ok().map(Secret::new)

@@ -1,4 +1,4 @@
-//! Clients of the services that keep secrets: Vault and OpenBao, and those of AWS, Google Cloud and Azure.
+//! Clients of the services that keep secrets: Vault, OpenBao, AWS Secrets Manager, Google Secret Manager, Azure Key Vault.
 //!
 //! A client reads one secret at a time and keeps only its login. The caller keeps values, limits requests and registers values with the
 //! redactor. No message contains text of an answer that may hold a secret.
@@ -53,7 +53,7 @@ pub trait Credentials: Send + Sync {
     /// Reads a credential as it is now.
     ///
     /// # Errors
-    /// Returns a phrase that says what is missing, and how to give it.
+    /// Returns a phrase that names the missing part, and how to give it.
     fn read(&self, credential: &Credential) -> Result<Secret, String>;
 
     /// Returns true if a variable of the environment is set.
@@ -174,7 +174,7 @@ impl ProviderClient {
         }
     }
 
-    /// Returns the token of the login; a new one if there is none, it ends soon, or the provider has refused it.
+    /// Returns the token of the login; a new one if none is kept, it ends soon, or the provider has refused it.
     async fn token(&self, caller: &Caller<'_>, refused: Option<&Secret>) -> Result<Secret, Failure> {
         let mut login = self.login.lock().await;
         let now = caller.http.timer().now();

@@ -160,7 +160,7 @@ fn check_calls(
     Ok(())
 }
 
-/// The events that started executions, and those that were to.
+/// The events that started executions, and the sent ones.
 #[derive(Default)]
 struct EventsForTriggers {
     /// The ids of events whose step has ended well, and that were to start something.
@@ -206,7 +206,7 @@ impl EventsForTriggers {
     }
 }
 
-/// The failed executions, and those that a handler heard of.
+/// The failed executions, and the ones that a handler was started for.
 #[derive(Default)]
 struct Failures {
     failed: u64,

@@ -1,4 +1,4 @@
-//! What triggers hear of files: each change and each file that does not load is told once, over crashes, restarts and several daemons.
+//! Events about files: each change and each file that does not load is told once, over crashes, restarts and several daemons.
 
 use engine::Engine;
 
@@ -99,7 +99,7 @@ async fn a_change_while_no_daemon_runs_is_told_at_the_next_start() {
         assert_eq!(executions(&engine, "wrong").await.len(), 0);
         stop(engine).await;
     }
-    // What is gone had a name and labels.
+    // A removed automation had a name and labels.
     let engine = project.start().await;
     let told = told(&engine, "log", &["title", "automation.labels", "file.path"]).await;
     assert!(told.contains(&r#"b was removed ["shop"] automations/b.yaml"#.to_owned()), "{told:?}");
@@ -136,7 +136,7 @@ async fn a_file_that_breaks_while_no_daemon_runs_is_told_until_it_is_valid_again
 }
 
 #[tokio::test]
-async fn what_changed_while_no_trigger_heard_of_it_is_not_told_later() {
+async fn a_change_that_no_trigger_waited_for_is_not_told_later() {
     let project = Project::with(FAILS);
     project.write("automations/a.yaml", GOOD);
     stop(project.start().await).await;
@@ -260,7 +260,7 @@ mod several_daemons {
         quiet(&engines[0]).await;
         let expected = ["changed a", "removed b"];
         assert_eq!(changes(&engines[0]).await, expected);
-        // A daemon that was away while a generation came tells nothing again, and one that returns alone tells of it.
+        // A daemon that was away while a generation came tells nothing again; if it returns alone, it tells of the generation.
         stop(engines.pop().expect("a daemon")).await;
         projects[0].write("automations/c.yaml", GOOD);
         deploy(&engines).await;

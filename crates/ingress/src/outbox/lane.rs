@@ -22,7 +22,7 @@ const LONGEST: SignedDuration = SignedDuration::from_hours(24 * 7);
 /// The reason why an event is dropped.
 const NOT_STARTED: &str = "it could not start for 7 days";
 
-/// The progress with events that some triggers have and others could not take. It is lost with the process, and then those that have
+/// The progress with events that some triggers have and others could not take. It is lost with the process, and then the triggers that have
 /// them get them again, as duplicates.
 #[derive(Default)]
 pub(super) struct Lane {
@@ -121,7 +121,7 @@ impl Delivery<'_> {
         Ok(if left == 0 { Delivered::All } else { Delivered::NotAll })
     }
 
-    /// Delivers events to each trigger that is in force now. Returns the number of those that are left.
+    /// Delivers events to each trigger that is in force now. Returns the number of events that are left.
     async fn deliver_page(&mut self, name: &str, rows: Vec<OutboxRow>) -> Result<usize, Error> {
         let consumers = self.ingress.context.event_consumers(name);
         let keys: BTreeSet<TriggerKey> = consumers.iter().map(Mount::key).collect();
@@ -142,7 +142,7 @@ impl Delivery<'_> {
         Ok(events.len())
     }
 
-    /// Delivers events to one trigger, and removes those that nobody else is to get.
+    /// Delivers events to one trigger, and removes the ones that no other trigger is to get.
     async fn deliver_to(
         &mut self,
         mount: &Mount,

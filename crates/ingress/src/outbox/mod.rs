@@ -65,7 +65,7 @@ impl Ingress {
     }
 }
 
-/// A delivery under way: the name, and what is left; `None` after a panic.
+/// A delivery under way: the name, and the progress; `None` after a panic.
 type Running = BoxFuture<'static, (String, Option<(Lane, Delivered)>)>;
 
 /// The names whose events are due or being delivered.
@@ -212,7 +212,7 @@ impl Deliverer {
 
     fn ended(&mut self, name: String, ended: Option<(Lane, Delivered)>) {
         self.at_work.remove(&name);
-        // After a panic the events are delivered again, and those that were accepted are duplicates.
+        // After a panic the events are delivered again, and the accepted ones are duplicates.
         let (lane, delivered) = ended.unwrap_or((Lane::default(), Delivered::NotAll));
         let at = match delivered {
             Delivered::All | Delivered::Elsewhere => return,

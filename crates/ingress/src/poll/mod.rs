@@ -372,7 +372,7 @@ impl Polls {
         here.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Lets a poll run at once, at most once in [`WAKE_GAP`]. One that fails keeps its delay.
+    /// Lets a poll run at once, at most once in [`WAKE_GAP`]. A failing poll keeps its delay.
     fn wake_up(&self, id: &TriggerKey, now: MonotonicTime) {
         let mut state = self.state();
         let Some(entry) = state.entries.get_mut(id).filter(|entry| entry.poll_state.failures == 0) else {

@@ -43,7 +43,7 @@ pub(super) enum Taken {
 struct Read {
     message: Message,
     key: [u8; 32],
-    /// The data of an execution, or the reason why there are none.
+    /// The data of an execution, or the reason for their absence.
     data: Result<Value, String>,
 }
 
@@ -290,7 +290,7 @@ impl Ingress {
     }
 }
 
-/// What a message starts.
+/// The start that a message causes.
 pub(super) enum Prepared {
     Starts(Box<NewStart>),
     /// The trigger's condition is false.

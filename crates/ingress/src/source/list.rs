@@ -1,4 +1,4 @@
-//! The list of poisoned messages: those that could not start an execution. It is kept in the store's state, in scopes that no automation
+//! The list of poisoned messages, which could not start an execution. It is kept in the store's state, in scopes that no automation
 //! can address: one with what lists show, and one with the content.
 
 use base64::Engine as _;

@@ -100,7 +100,7 @@ pub struct SourceView {
     pub lag: Option<u64>,
     /// The messages that started an execution since the consumer began.
     pub accepted: u64,
-    /// The messages among those of the broker that had started one before.
+    /// The redelivered messages, which had started an execution before.
     pub repeated: u64,
     /// The messages that came into the list of poisoned messages.
     pub poisoned: u64,

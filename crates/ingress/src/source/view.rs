@@ -16,7 +16,7 @@ impl Ingress {
         self.sources.views().values().cloned().collect()
     }
 
-    /// Lists the consumers of this node, and those of the nodes that have the triggers, sorted by trigger. A node that does not answer is
+    /// Lists the consumers of this node, and of the nodes that have the triggers, sorted by trigger. A node that does not answer is
     /// left out.
     pub async fn sources_of_all_nodes(self: &Arc<Self>) -> Vec<SourceView> {
         let mut views = self.sources();

@@ -12,7 +12,7 @@ use crate::engine_events::{Occurrence, title_of_end};
 impl Run {
     /// Returns the rows by which triggers hear of this end; none if it is no failure, or no trigger wants it.
     ///
-    /// Tests, executions of a trigger on an event of the engine, and those that such an execution has started raise nothing, or a
+    /// Tests, executions of a trigger on an event of the engine, and executions started by these raise nothing, or a
     /// failing handler would start itself.
     pub(super) async fn failure_rows(&self, outcome: &Outcome) -> Vec<OutboxRow> {
         let (Outcome::Failed { error } | Outcome::Stuck { error }) = outcome else { return Vec::new() };

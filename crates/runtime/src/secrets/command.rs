@@ -17,7 +17,7 @@ const MAX_OUTPUT: u64 = 64 << 10;
 /// The place of the name among the arguments. Without it the name is the last argument.
 const NAME: &str = "{name}";
 
-/// Runs the program. An exit with status 0 and output is the secret, one without output means that there is none, and everything else is
+/// Runs the program. An exit with status 0 and output is the secret, an exit without output means that there is no such secret, and everything else is
 /// an error. What the program writes to its standard error is dropped, because it may hold a secret.
 ///
 /// # Errors
@@ -46,7 +46,7 @@ pub(super) async fn read(
     }
 }
 
-/// Kills a process and those that it has started.
+/// Kills a process and its children.
 struct KillOnDrop(rustix::process::Pid);
 
 impl Drop for KillOnDrop {

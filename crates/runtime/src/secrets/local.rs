@@ -74,7 +74,7 @@ impl Credentials for LocalSources {
     }
 }
 
-/// Reads a small text file, without the line break at its end; `None` if there is none.
+/// Reads a small text file, without the line break at its end; `None` without the file.
 fn read_file(path: &Path) -> Option<Zeroizing<String>> {
     let metadata = std::fs::metadata(path).ok()?;
     if !metadata.is_file() || metadata.len() > MAX_SECRET {

@@ -50,7 +50,7 @@ pub struct Secrets {
     doubles: Option<Arc<dyn Doubles>>,
 }
 
-/// The addresses that the clients of providers may call, besides those of their settings, and must not call.
+/// The addresses that the clients of providers may call, besides the ones in their settings, and must not call.
 #[derive(Clone, Debug, Default)]
 pub struct ProviderNetwork {
     /// Private hosts and networks.

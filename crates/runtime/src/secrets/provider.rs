@@ -29,7 +29,7 @@ const REFRESH_AT_PERCENT: u32 = 80;
 /// Maximum number of names; a further one evicts the name that was used least recently.
 const MAX_NAMES: usize = 1000;
 
-/// A secret as it was answered; `None` if there is none of this name.
+/// A secret as it was answered; `None` without a secret of this name.
 pub(super) type Found = Option<Arc<ProvidedSecret>>;
 
 /// A provider or a program.
@@ -124,7 +124,7 @@ impl Provider {
         }
     }
 
-    /// Returns what is known of a name.
+    /// Returns the state of a name.
     pub(super) fn state(&self, name: &str, now: MonotonicTime) -> State {
         let mut entries = self.lock();
         let Some(entry) = entries.get_mut(name) else { return State::Unknown };

@@ -81,7 +81,7 @@ impl Providers {
         self.sources.may_be_provided(name)
     }
 
-    /// Returns what is known of a secret, without a request.
+    /// Returns the state of a secret, without a request.
     pub(super) fn state(&self, provider: &str, name: &str) -> State {
         match self.providers.get(provider) {
             Some(provider) => provider.state(name, self.clock.monotonic_now()),

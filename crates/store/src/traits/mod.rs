@@ -159,7 +159,7 @@ pub trait GenerationStore: Send + Sync {
 #[async_trait]
 pub trait ExecutionStore: Send + Sync {
     /// Accepts executions, updates the watermark or the poll they belong to, stores the events that are sent with them and deletes
-    /// those that are delivered with them, in one transaction.
+    /// the events delivered with them, in one transaction.
     ///
     /// An execution is not created if its key, or one of its deduplication records, is taken in its Automation; the
     /// result then names the execution that took it, and none of the other records is written. The results are in
@@ -307,7 +307,7 @@ pub trait StateStore: Send + Sync {
     /// A crash before the return leaves all of it or nothing; a crash after, all of it.
     ///
     /// # Errors
-    /// Those of [`StateStore::write_state`].
+    /// The same as of [`StateStore::write_state`].
     async fn write_state_and_emit(&self, writes: Vec<StateWrite>, emits: Vec<OutboxRow>)
     -> Result<(), Error>;
 }

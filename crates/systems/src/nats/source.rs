@@ -76,7 +76,7 @@ impl Source {
         Ok(Self { link, stream: name, created, consumer, first: None, open: HashMap::new(), next_token: 0 })
     }
 
-    /// Asks for at most `count` messages. With `within` it waits for them, else it takes those that are there.
+    /// Asks for at most `count` messages. With `within` it waits for them, else it takes the ones that are there.
     async fn ask(
         &self,
         count: usize,
@@ -96,7 +96,7 @@ impl Source {
         while let Some(message) = self.answer(&mut asked, longest).await {
             match message {
                 Ok(message) => messages.push(message),
-                // Those that came are kept; the next request tells what is wrong.
+                // The messages that came are kept; the next request tells the error.
                 Err(_) if !messages.is_empty() => break,
                 Err(reason) => return Err(self.failed(&reason)),
             }
@@ -183,7 +183,7 @@ impl MessageSource for Source {
         let mut left = limits.bytes.saturating_sub(size(&taken));
         if taken.len() < limits.messages && left > 0 {
             let more = self.ask(limits.messages - taken.len(), Some(left), None).await;
-            // The one that was taken starts an execution all the same.
+            // A message that was taken starts an execution all the same.
             taken.extend(if taken.is_empty() { more? } else { more.unwrap_or_default() });
             left = limits.bytes.saturating_sub(size(&taken));
         }

@@ -110,7 +110,7 @@ impl<'a> Bucket<'a> {
     }
 }
 
-/// The words for what is wrong with a key; `None` if an address can have it.
+/// The fault of a key in words; `None` if an address can have it.
 pub(super) fn key_problem(key: &str) -> Option<String> {
     if key.is_empty() {
         return Some("is empty".to_owned());

@@ -21,7 +21,7 @@ pub(super) fn read(text: &str) -> Result<Value, String> {
     expression::apply("parseXml", &[("data", &Value::from(text)), ("lists", &lists)])
 }
 
-/// Returns the text at a path; empty if there is none.
+/// Returns the text at a path; empty without such an element.
 pub(super) fn text_at(value: &Value, path: &str) -> String {
     value.path(path).map(|value| value.to_text()).unwrap_or_default()
 }

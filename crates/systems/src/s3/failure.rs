@@ -31,7 +31,7 @@ const TEMPORARY: [&str; 8] = [
 /// The length at which a message of the store is cut, in characters.
 const MAX_MESSAGE: usize = 400;
 
-/// What the store says about an error.
+/// An error in the words of the store.
 pub(super) struct Refusal {
     pub code: String,
     message: String,

@@ -118,7 +118,7 @@ fn request(
     Ok(request)
 }
 
-/// Aborts an upload. What is not aborted is found by the next attempt, and by the rules of the bucket.
+/// Aborts an upload. If that fails, the upload is found by the next attempt, and by the rules of the bucket.
 async fn abort(bucket: &Bucket<'_>, key: &str, upload: &str) {
     let aborting = async { bucket.send(&request(bucket, Method::DELETE, key, "uploadId", upload)?).await };
     if let Err(error) = aborting.await {

@@ -20,7 +20,7 @@ pub(super) const MAX_WHOLE: usize = 16 << 20;
 /// The metadata by which an object that a step created is known.
 const MARK: &str = "cogwork-step";
 
-/// What `s3.put` writes.
+/// The content that `s3.put` writes.
 pub(super) struct Content {
     pub data: Data,
     media_type: String,

@@ -104,7 +104,7 @@ struct Part<'p, 't> {
 }
 
 impl Part<'_, '_> {
-    /// The problems; `id_problem` returns what is wrong with the id of an earlier statement.
+    /// The problems; `id_problem` returns the fault of the id of an earlier statement.
     fn problems(
         &self,
         dialects: &[Dialect],

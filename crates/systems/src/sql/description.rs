@@ -4,7 +4,7 @@ use value::{Map, Value};
 
 use super::rows::Column;
 
-/// What a database states of a statement.
+/// The description of a statement by its database.
 #[derive(Debug, Default)]
 pub(super) struct Description {
     /// The type of each placeholder; empty if the database states none.

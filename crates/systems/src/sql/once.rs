@@ -106,7 +106,7 @@ pub(super) fn table(dialect: Dialect) -> &'static str {
     }
 }
 
-/// Returns the statement that creates the table of `once` in the database of a connection type; `None` if the type is none of a database.
+/// Returns the statement that creates the table of `once` in the database of a connection type; `None` for other types.
 #[must_use]
 pub fn table_of_once(connection_type: &str) -> Option<&'static str> {
     Dialect::of(connection_type).map(table)

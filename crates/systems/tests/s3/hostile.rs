@@ -16,7 +16,7 @@ const GIGABYTE: u64 = 1 << 30;
 /// The memory that the process may have had, in KiB.
 const MAX_MEMORY: u64 = 128 << 10;
 
-/// Counts what is written, and keeps none of it.
+/// Counts the written bytes, and keeps no byte.
 #[derive(Debug, Default)]
 struct Counting(Arc<AtomicUsize>);
 

@@ -156,7 +156,7 @@ async fn a_file_is_written_and_read_without_being_in_memory() {
     assert_eq!(file.filename.as_deref(), Some("file"));
     assert_eq!(file.content_type.as_ref(), "application/pdf");
     assert!(bytes_of(&got) == bytes, "other bytes");
-    // What came from one store goes to another place as it is.
+    // A file from one store goes to another place as it is.
     store.put("again", file.data.clone()).await;
     assert!(bytes_of(&store.call("get", json!({"key": "again"})).await) == bytes, "other bytes");
 }

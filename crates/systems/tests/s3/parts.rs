@@ -54,7 +54,7 @@ async fn a_large_object_is_sent_in_parts_and_comes_back_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_earlier_attempt_left_is_aborted_and_uploads_of_others_are_not() {
+async fn an_upload_of_an_earlier_attempt_is_aborted_and_uploads_of_others_are_not() {
     let Some(store) = Store::weed().await else { return };
     let (_, file) = large(&store, 17 << 20);
     let inputs = Map::from_iter([("key", Value::from("left")), ("content", file)]);

@@ -48,7 +48,7 @@ impl LogSink for Lines {
     }
 }
 
-/// Files on disk that are gone with the test, as those of the store are.
+/// Files on disk that are deleted with the test.
 #[derive(Debug)]
 pub(crate) struct Files(pub TempDir, AtomicU32);
 
@@ -221,7 +221,7 @@ impl Store {
         let began = Instant::now();
         let bucket = self.connect("s3.keys", &Self::login(&self.endpoint, "tests"));
         loop {
-            // A client of its own: one that has failed often pauses.
+            // A client of its own: after several failures a client pauses.
             let http = http(Transport::Network);
             let made = self.make_bucket(&http).await;
             let listed = self.try_over(&http, &bucket, "list", &map(json!({})), "").await;

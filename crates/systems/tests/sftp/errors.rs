@@ -22,7 +22,7 @@ async fn a_server_with_another_key_gets_nothing() {
         (server.read("host.pub"), true),
         (format!("[127.0.0.1]:{} {}", server.port, server.read("host.pub")), true),
         (fingerprint("host.pub"), true),
-        // The server shows the RSA key if that is the one that the connection names.
+        // The server shows the RSA key if the connection names that key.
         (server.read("host_rsa.pub"), true),
         (server.read("stranger.pub"), false),
         (fingerprint("stranger.pub"), false),

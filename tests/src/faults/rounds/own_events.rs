@@ -29,7 +29,7 @@ const ROUND: Duration = Duration::from_secs(120);
 const PROGRESS_WITHIN: Duration = Duration::from_secs(120);
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The automation that sends, and those that hear of it.
+/// The automation that sends, and its consumers.
 const SENDER: &str = "tell";
 const CONSUMERS: [&str; 2] = ["ship", "book"];
 

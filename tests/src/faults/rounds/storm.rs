@@ -88,7 +88,7 @@ fn name_of(number: u32) -> String {
     format!("fails-{number:04}")
 }
 
-/// Starts the automations that are left. Returns the number of those that could not be started.
+/// Starts the automations that are left. Returns the number of automations that could not be started.
 async fn fail(http: &Client, url: &str, token: &str, next: &AtomicU32) -> u32 {
     let mut refused = 0;
     loop {

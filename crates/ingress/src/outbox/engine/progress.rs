@@ -41,7 +41,7 @@ impl EngineDeliveries {
 }
 
 impl Progress {
-    /// Forgets what is over.
+    /// Forgets delivered events.
     pub(super) fn expire(&mut self, now: MonotonicTime) {
         self.next.retain(|_, at| *at > now);
         self.started.retain(|at| at.after(PERIOD) > now);

@@ -34,7 +34,7 @@ struct StartedExecution {
 }
 
 impl StartedView {
-    /// Reads the newest executions that the events of an execution started; `None` if there are none. `shown` is the status that people
+    /// Reads the newest executions that the events of an execution started; `None` without any. `shown` is the status that people
     /// are shown.
     ///
     /// # Errors

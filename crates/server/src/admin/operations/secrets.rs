@@ -13,7 +13,7 @@ use crate::admin::{Problem, Shared};
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Secrets {
-    /// The secrets of the store, then of the folder that the store does not have, then those of the project that the environment or a
+    /// The secrets of the store, then of the folder that the store does not have, then the secrets of the project that the environment or a
     /// provider has.
     secrets: Vec<ListedSecret>,
     /// The names of the secrets that files of the project need and that are not set.

@@ -1,4 +1,4 @@
-//! The own events of a project, and those that are kept for steps that wait later.
+//! The own events of a project, and the events kept for steps that wait later.
 
 use axum::extract::State;
 use jiff::Timestamp;

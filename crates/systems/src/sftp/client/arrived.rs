@@ -2,7 +2,7 @@
 //!
 //! A file has arrived when two calls, some time apart, saw it with the same size and the same time of its last change. The first of them
 //! is remembered in memory: after a start of the daemon, files that are new wait for that time once more, and none is lost, since the
-//! poll knows those that it has passed on.
+//! poll knows the files that it has passed on.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -60,7 +60,7 @@ impl Arrivals {
 }
 
 impl Seen {
-    /// Takes the files that are there now, and returns those that have stayed the same for the time.
+    /// Takes the files that are there now, and returns the ones that have stayed the same for the time.
     fn arrived(
         &mut self,
         files: Vec<Entry>,

@@ -200,7 +200,7 @@ fn broken(subject: &str, inputs: Inputs<'_>, error: &russh::Error) -> ActionErro
     error
 }
 
-/// What proves who logs in.
+/// The credential of a login.
 enum Secret<'a> {
     Key(PrivateKeyWithHashAlg),
     Password(&'a str),

@@ -68,11 +68,11 @@ pub(super) fn value(cell: Option<Mysql>, column: &Column, sink: &RowSink<'_>) ->
             let hours = days * 24 + u32::from(hours);
             Value::from(format!("{sign}{hours:02}:{minutes:02}:{seconds:02}{}", fraction(micros)))
         }
-        Mysql::Bytes(bytes) => return of_bytes(bytes, column, sink),
+        Mysql::Bytes(bytes) => return bytes_to_value(bytes, column, sink),
     })
 }
 
-fn of_bytes(bytes: Vec<u8>, column: &Column, sink: &RowSink<'_>) -> Result<Value, ActionError> {
+fn bytes_to_value(bytes: Vec<u8>, column: &Column, sink: &RowSink<'_>) -> Result<Value, ActionError> {
     let wrong = |reason: &dyn std::fmt::Display| {
         let message = format!("the column `{}` cannot be read: {reason}", column.name_str());
         ActionError::new(ErrorKind::Response, message)

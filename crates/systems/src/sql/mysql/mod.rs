@@ -19,7 +19,7 @@ use super::session::{Class, Done, Failure, Mode, Session};
 use crate::connection::Inputs;
 use failure::failure;
 
-/// The settings of a session: what does not fit is an error, and not cut. Of the server's own modes only one that makes it stricter stays:
+/// The settings of a session: a value that does not fit is an error, and not cut. Of the server's own modes only one that makes it stricter stays:
 /// others change how a statement is read.
 const SESSION: [&str; 3] = [
     "set names utf8mb4",
