@@ -2,7 +2,9 @@
 
 use catalog::Catalog;
 use language::schema::ProjectContext;
+use serde::Serialize as _;
 use serde_json::Value;
+use serde_json::ser::{PrettyFormatter, Serializer};
 
 /// A schema that can be printed or written.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +35,11 @@ impl SchemaFile {
     /// # Errors
     /// It has no JSON form, which would be a bug.
     pub(crate) fn text(&self, catalog: &Catalog) -> anyhow::Result<String> {
-        Ok(format!("{}\n", serde_json::to_string_pretty(&(self.make)(&catalog::schema_context(catalog)))?))
+        let schema = (self.make)(&catalog::schema_context(catalog));
+        // With the usual two spaces, a quarter of the text would be indentation.
+        let mut text = Vec::new();
+        schema.serialize(&mut Serializer::with_formatter(&mut text, PrettyFormatter::with_indent(b" ")))?;
+        text.push(b'\n');
+        Ok(String::from_utf8(text)?)
     }
 }

@@ -13,6 +13,55 @@ const EXPRESSION: &str = "expression";
 pub(super) fn define(definitions: &mut Definitions) {
     let others = ["boolean", "number", "object", "array"];
     definitions.put(EXPRESSION, json!({"pattern": r"\$\{\{", "not": {"type": others}}));
+    for scalar in [Scalar::Text, Scalar::File, Scalar::Integer, Scalar::Number, Scalar::Boolean] {
+        definitions.put(scalar.name(), scalar.schema());
+    }
+}
+
+/// A type without bounds, which hundreds of inputs share.
+#[derive(Clone, Copy)]
+enum Scalar {
+    Text,
+    File,
+    Integer,
+    Number,
+    Boolean,
+}
+
+impl Scalar {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Text => "textInput",
+            Self::File => "fileInput",
+            Self::Integer => "integerInput",
+            Self::Number => "numberInput",
+            Self::Boolean => "booleanInput",
+        }
+    }
+
+    fn schema(self) -> Value {
+        match self {
+            Self::Text => any_of([json!({"type": ["string", "number"]})]),
+            Self::File => any_of([json!({"type": "string"})]),
+            Self::Integer => integer(None, None),
+            Self::Number => any_of([
+                json!({"type": "number"}),
+                json!({"type": "string", "pattern": "^-?[0-9.]+([eE][+-]?[0-9]+)?$"}),
+            ]),
+            Self::Boolean => any_of([json!({"type": "boolean"})]),
+        }
+    }
+
+    fn reference(self) -> Value {
+        json!({"$ref": format!("#/$defs/{}", self.name())})
+    }
+}
+
+fn integer(min: Option<i64>, max: Option<i64>) -> Value {
+    let mut whole = json!({"type": "integer"});
+    min.iter().for_each(|min| set(&mut whole, "minimum", *min));
+    max.iter().for_each(|max| set(&mut whole, "maximum", *max));
+    any_of([whole, json!({"type": "string", "pattern": "^-?[0-9]+$"})])
 }
 
 /// A mapping with these inputs and no others.
@@ -58,19 +107,12 @@ fn input(spec: &InputSpec) -> Value {
 fn kind(of: &InputType) -> Value {
     match of {
         InputType::Any => json!({}),
-        InputType::Text | InputType::Url => any_of([json!({"type": ["string", "number"]})]),
-        InputType::File => any_of([json!({"type": "string"})]),
-        InputType::Integer { min, max } => {
-            let mut whole = json!({"type": "integer"});
-            min.iter().for_each(|min| set(&mut whole, "minimum", *min));
-            max.iter().for_each(|max| set(&mut whole, "maximum", *max));
-            any_of([whole, json!({"type": "string", "pattern": "^-?[0-9]+$"})])
-        }
-        InputType::Number => any_of([
-            json!({"type": "number"}),
-            json!({"type": "string", "pattern": "^-?[0-9.]+([eE][+-]?[0-9]+)?$"}),
-        ]),
-        InputType::Boolean => any_of([json!({"type": "boolean"})]),
+        InputType::Text | InputType::Url => Scalar::Text.reference(),
+        InputType::File => Scalar::File.reference(),
+        InputType::Integer { min: None, max: None } => Scalar::Integer.reference(),
+        InputType::Integer { min, max } => integer(*min, *max),
+        InputType::Number => Scalar::Number.reference(),
+        InputType::Boolean => Scalar::Boolean.reference(),
         InputType::Choice { options } => {
             let numbers = options.iter().filter_map(|option| option.parse::<i64>().ok()).map(Value::from);
             let words: Vec<Value> = options.iter().map(|option| json!(option)).chain(numbers).collect();
