@@ -1,7 +1,6 @@
 //! Real servers: OpenBao, and moto for AWS, from the programs that `make` installs below `target`.
 
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -45,13 +44,7 @@ impl Server {
 
     async fn start(program: &str, arguments: &[&str], port: u16) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a folder");
-        let path = programs().join(program);
-        if !path.exists() {
-            let missing = format!("`{}` is not installed; `make servers` installs it", path.display());
-            assert!(std::env::var_os("COGWORK_REQUIRE_SERVERS").is_none(), "{missing}");
-            eprintln!("skipped: {missing}");
-            return None;
-        }
+        let path = servers::program(program)?;
         let log = std::fs::File::create(folder.path().join("log")).expect("a log");
         let child = Command::new(path)
             .args(arguments)
@@ -120,18 +113,8 @@ impl Server {
     }
 }
 
-/// The folder of the programs.
-fn programs() -> PathBuf {
-    let is_root = |folder: &&Path| folder.join("Cargo.lock").exists();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().find(is_root).expect("the workspace");
-    std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| root.join("target"), PathBuf::from)
-        .join("servers/bin")
-}
-
 fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
+    servers::free_port().expect("a port")
 }
 
 /// A port that is free together with the next one, on which OpenBao listens for other servers.

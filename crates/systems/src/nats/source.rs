@@ -150,18 +150,15 @@ impl Source {
 
     /// Sends an acknowledgement, and with `is_confirmed` waits until the server has taken it.
     async fn acknowledge(&self, reply: &str, kind: AckKind, is_confirmed: bool) -> Result<(), ActionError> {
-        let payload = Bytes::from(kind);
-        let sent = match is_confirmed {
-            true => self
-                .link
-                .client
-                .request(reply.to_owned(), payload)
-                .await
-                .map(drop)
-                .map_err(|error| error.to_string()),
-            false => {
-                self.link.client.publish(reply.to_owned(), payload).await.map_err(|error| error.to_string())
+        let (reply, payload) = (reply.to_owned(), Bytes::from(kind));
+        let sent = if is_confirmed {
+            tokio::select! {
+                biased;
+                sent = self.link.client.request(reply, payload) => sent.map(drop).map_err(|error| error.to_string()),
+                () = self.link.lost() => Err("the connection was lost".to_owned()),
             }
+        } else {
+            self.link.client.publish(reply, payload).await.map_err(|error| error.to_string())
         };
         sent.map_err(|error| network(&format!("{SUBJECT} did not confirm an acknowledgement: {error}")))
     }

@@ -13,7 +13,7 @@ fn uploads(store: &Store) -> usize {
 
 /// Runs a script of the services' own library.
 fn run(store: &Store, script: &str, more: &[&str]) -> String {
-    let python = crate::store::program("python3");
+    let python = servers::program("python3").expect("it is installed with the stores");
     let mut command = std::process::Command::new(python);
     command.args(["-c", script, &store.endpoint, crate::store::ACCESS, crate::store::SECRET]).args(more);
     let done = command.output().expect("python");

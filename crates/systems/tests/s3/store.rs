@@ -1,6 +1,5 @@
 //! Servers of the tests, and calls to them.
 
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -139,16 +138,8 @@ pub(crate) fn http(transport: Transport) -> Http {
     Http::new(HttpOptions { allow, transport, lookup, ..HttpOptions::default() }).expect("a client")
 }
 
-/// A port that was free a moment ago.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port()
-}
-
-/// A program of the folder that `make` fills.
-pub(crate) fn program(name: &str) -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    let usual = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target");
-    target.unwrap_or(usual).join("servers/bin").join(name)
+    servers::free_port().expect("a port")
 }
 
 impl Store {
@@ -194,13 +185,7 @@ impl Store {
     }
 
     async fn start(program: &str, arguments: &[String], port: u16, dir: TempDir) -> Option<Self> {
-        let path = self::program(program);
-        if !path.is_file() {
-            let reason = "`make servers` installs it";
-            assert!(std::env::var_os("COGWORK_REQUIRE_SERVERS").is_none(), "{program}: {reason}");
-            eprintln!("skipped: {program}: {reason}");
-            return None;
-        }
+        let path = servers::program(program)?;
         let mut run = Command::new("sh");
         run.args(["-c", RUN, "sh"]).arg(path).args(arguments).current_dir(dir.path());
         let process = run.env("HOME", dir.path()).stdin(Stdio::piped()).spawn().expect("a process");

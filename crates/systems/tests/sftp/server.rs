@@ -1,6 +1,5 @@
 //! An OpenSSH server of a test, from the program that the system has installed, and calls to it.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -154,8 +153,7 @@ impl Server {
             .concat();
         std::fs::write(path.join("authorized"), keys).expect("written");
         std::fs::create_dir(path.join("home")).expect("a folder");
-        let port =
-            TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
+        let port = servers::free_port().expect("a port");
         let folder = path.display();
         let config = format!(
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nHostKey {folder}/host_rsa\nPidFile none\nUsePAM no\n\
