@@ -12,11 +12,7 @@ use tokio::net::TcpListener;
 
 use crate::site::{Site, send};
 
-#[allow(
-    dead_code,
-    clippy::print_stderr,
-    reason = "the tests of the runtime use the rest; it says what it skips"
-)]
+#[allow(dead_code, reason = "the tests of the runtime use the rest; it says what it skips")]
 #[path = "../../../crates/runtime/tests/secret_providers/servers.rs"]
 mod servers;
 use servers::{ROOT, Server};

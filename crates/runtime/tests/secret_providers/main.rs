@@ -1,11 +1,7 @@
 //! Secrets of real providers: OpenBao, and moto as AWS Secrets Manager. Without the programs the tests are skipped with a line, and fail
 //! if `COGWORK_REQUIRE_SERVERS` is set.
 
-#![expect(
-    clippy::expect_used,
-    clippy::print_stderr,
-    reason = "a test fails with the reason, and says that it was skipped"
-)]
+#![expect(clippy::expect_used, reason = "a test fails with the reason")]
 
 mod faults;
 mod servers;

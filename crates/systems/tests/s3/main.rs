@@ -1,10 +1,6 @@
 //! Object storage against real servers: SeaweedFS, and moto for what it does not do.
 
-#![expect(
-    clippy::expect_used,
-    clippy::print_stderr,
-    reason = "a test fails with the reason, and says that it was skipped"
-)]
+#![expect(clippy::expect_used, reason = "a test fails with the reason")]
 
 mod errors;
 mod events;
