@@ -58,8 +58,8 @@ ui-types: ui/src/api/schema.d.ts
 ui/src/api/schema.d.ts: schemas/openapi.json ui/node_modules
 	@ui/node_modules/.bin/openapi-typescript $< --output $@ >/dev/null
 
-ui-test: packages $(OIDC_PROVIDER)/node_modules # The UI of the real daemon in a real browser, with logins at a real provider.
-	COGWORK_BIN='$(abspath $(TARGET))/debug' OIDC_PROVIDER='$(abspath $(OIDC_PROVIDER))' npm run --prefix ui --silent e2e
+ui-test: packages servers $(OIDC_PROVIDER)/node_modules # The UI of the real daemon in a real browser, with logins at a real provider.
+	COGWORK_BIN='$(abspath $(TARGET))/debug' OIDC_PROVIDER='$(abspath $(OIDC_PROVIDER))' SERVERS='$(abspath $(SERVERS))' npm run --prefix ui --silent e2e
 
 ui/node_modules: ui/package.json ui/package-lock.json
 	@command -v npm >/dev/null || { echo 'the web UI needs Node.js 20 or later with npm' >&2; exit 1; }
@@ -169,7 +169,7 @@ hostile-check: # No hostile operand ends the daemon. The bounds suit a debug bui
 	$(TARGET)/debug/hostile --memory 1024 --others 2000 --operands --sizes 2
 
 hostile: ## Send every filter, function, query and schema keyword with hostile operands to a released daemon (ARGS='--sizes 2', …)
-	$(CARGO) build --profile dist --locked -p cli -p tests --bin cogwork --bin hostile
+	$(CARGO) build --profile dist --locked -p cli -p tests --features cli/full --bin cogwork --bin hostile
 	$(TARGET)/dist/hostile $(ARGS)
 
 faults-check: packages # Some seconds of most faults; `make faults` does the rest.

@@ -7,7 +7,7 @@ export const KEYS: [string, [string, string][]][] = [
     [
       ["Ctrl K", "go to an automation, an execution, a step, a line, a connection; run, replay, listen, enable, theme"],
       ["/", "filter"],
-      ["g a · e · i · v · c · k · t · s", "automations, executions, inbox, events, connections, connectors, state, status"],
+      ["g a · e · i · v · m · c · k · t · s", "automations, executions, inbox, events, messages, connections, connectors, state, status"],
       ["?", "this map"],
       ["Esc", "close what is on top"],
     ],

@@ -294,7 +294,7 @@ test("an execution is compared with any other of its automation", async ({ open,
 
 test("a connection is created from its type; its secret is stored, and the file names it", async ({ open, daemon }) => {
   await open.goto(`${daemon.base}/connections`);
-  await open.getByRole("link", { name: "New" }).click();
+  await open.getByRole("link", { name: "New", exact: true }).click();
   await open.getByLabel("Name", { exact: true }).fill("secondWiki");
   await open.getByLabel("Type").selectOption("wiki.basic");
   await open.getByLabel(/^email/).fill("ops@example.com");

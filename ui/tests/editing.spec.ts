@@ -153,8 +153,8 @@ test("a form field changes only its own bytes and is undone in one step", async 
   await daemon.write("automations/form.yaml", FILE);
   await open.goto(`${daemon.base}/automations/form?tab=both&step=page`);
   const form = open.getByRole("region", { name: "Step page" });
-  await form.getByLabel("message").fill("Good day");
-  await form.getByLabel("message").press("Tab");
+  await form.getByRole("textbox", { name: "message" }).fill("Good day");
+  await form.getByRole("textbox", { name: "message" }).press("Tab");
   await expect(editor(open)).toContainText("message: Good day");
   await form.getByLabel("retry", { exact: true }).fill("3");
   await form.getByLabel("retry", { exact: true }).press("Tab");
@@ -173,8 +173,8 @@ test("a field that cannot be edited in place says so and links to its text", asy
   await daemon.write("automations/anchored.yaml", text);
   await open.goto(`${daemon.base}/automations/anchored?tab=graph&step=two`);
   const form = open.getByRole("region", { name: "Step two" });
-  await form.getByLabel("message").fill("Good day");
-  await form.getByLabel("message").press("Tab");
+  await form.getByRole("textbox", { name: "message" }).fill("Good day");
+  await form.getByRole("textbox", { name: "message" }).press("Tab");
   await expect(form.getByRole("alert")).toContainText("alias");
   await form.getByRole("button", { name: "Edit as text" }).last().click();
   await expect(editor(open)).toContainText("*same");

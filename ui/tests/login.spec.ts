@@ -1,27 +1,17 @@
 /** Logins at a real OpenID Connect provider, `oidc-provider` of npm, which `make ui-test` installs into the build folder. */
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
 import { join, resolve } from "node:path";
 
 import type { Browser, Page } from "@playwright/test";
 
 import { expectAccessible } from "./axe";
 import { Daemon, endSession, expect, test } from "./harness";
+import { freePort } from "./ports";
 
 const PROVIDER = resolve(process.env.OIDC_PROVIDER ?? "../target/oidc");
 
 test.use({ own: "login" });
-
-/** A port without a listener. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await new Promise((done) => server.once("listening", done));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((done) => server.close(done));
-  return port;
-}
 
 /** A daemon whose people log in at a provider. */
 class Site {

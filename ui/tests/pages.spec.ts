@@ -34,7 +34,7 @@ test("the first page is rendered after at most twelve requests", async ({ open: 
 
 /** A page of each kind. */
 const PAGES =
-  "/ /new /automations/approval /files/automations%2Fapproval.yaml /executions /executions/1 /executions/1/compare/2 /inbox /events /connections /new/connection /connectors /connectors/wiki /state /status /access".split(
+  "/ /new /automations/approval /files/automations%2Fapproval.yaml /executions /executions/1 /executions/1/compare/2 /inbox /events /messages /connections /new/connection /connectors /connectors/wiki /state /status /access".split(
     " ",
   );
 

@@ -80,17 +80,17 @@ test("a question answered by another user keeps its place and names them", async
 });
 
 test("the last execution of an automation is found behind many others", async ({ open, daemon }) => {
-  await daemon.write("automations/rare.yaml", QUICK);
+  await daemon.write("automations/alone.yaml", QUICK);
   await daemon.write("automations/busy.yaml", QUICK);
-  const id = await daemon.run("rare", {});
+  const id = await daemon.run("alone", {});
   for (let round = 0; round < 21; round += 1) {
     await Promise.all(Array.from({ length: 10 }, () => daemon.run("busy", {})));
   }
-  await open.goto(`${daemon.base}/?q=rare`);
-  await expect(row(open, "rare").locator(".last a")).toHaveAttribute("href", `/executions/${id}`);
+  await open.goto(`${daemon.base}/?q=alone`);
+  await expect(row(open, "alone").locator(".last a")).toHaveAttribute("href", `/executions/${id}`);
   await open.goto(daemon.base);
-  await row(open, "rare").scrollIntoViewIfNeeded();
-  await expect(row(open, "rare").locator(".last a")).toHaveAttribute("href", `/executions/${id}`);
+  await row(open, "alone").scrollIntoViewIfNeeded();
+  await expect(row(open, "alone").locator(".last a")).toHaveAttribute("href", `/executions/${id}`);
 });
 
 test("a short pause is a wait: in the head, in its row and in the block around it", async ({ open, daemon }) => {

@@ -220,6 +220,12 @@ export const VIEWS: View[] = [
       await expect(page.getByRole("dialog").getByLabel("order *")).toBeVisible();
     },
   },
+  {
+    page: "Messages",
+    name: "the messages of brokers",
+    path: () => "/messages",
+    act: (page) => expect(page.getByRole("heading", { name: "Messages", exact: true }).or(page.getByText("No automation starts by messages")).last()).toBeVisible(),
+  },
   { page: "Connections", name: "connections", path: () => "/connections", act: (page) => expect(page.getByRole("row").nth(1)).toBeVisible() },
   { page: "Connectors", name: "connectors", path: () => "/connectors", act: (page) => expect(page.getByText("wiki").first()).toBeVisible() },
   {

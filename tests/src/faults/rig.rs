@@ -51,6 +51,8 @@ pub(super) struct Parts<'a> {
     pub(super) stores: Vec<String>,
     /// Further automations, each with its name.
     pub(super) automations: Vec<(&'a str, String)>,
+    /// Connections, each with its name.
+    pub(super) connections: Vec<(&'a str, String)>,
 }
 
 /// A daemon, which has a project of its own with the same files as the others.
@@ -100,6 +102,9 @@ impl Rig {
             work.write_schedules(&project, parts.schedules)?;
             for (name, text) in &parts.automations {
                 project.automation(name, text)?;
+            }
+            for (name, text) in &parts.connections {
+                project.write(&format!("connections/{name}.yaml"), text)?;
             }
             if !parts.settings.is_empty() {
                 project.write("cogwork.yaml", parts.settings)?;
@@ -474,6 +479,18 @@ impl Rig {
             }
             let mut received = self.shared.sink().count();
             let _ = tokio::time::timeout(Duration::from_millis(100), received.changed()).await;
+        }
+    }
+
+    /// All executions of an automation, as the list has them.
+    pub(super) async fn executions(&self, automation: &str) -> Result<Vec<Value>, Error> {
+        let mut found = Vec::new();
+        let mut cursor = String::new();
+        loop {
+            let page = self.ask(&format!("/executions?automation={automation}&limit=200{cursor}")).await?;
+            found.extend(page["executions"].as_array().cloned().unwrap_or_default());
+            let Some(next) = page["next"].as_str() else { return Ok(found) };
+            cursor = format!("&cursor={next}");
         }
     }
 

@@ -13,3 +13,12 @@ export function toBase64(bytes: Uint8Array): string {
 
 export const fromBase64 = (text: string): Uint8Array<ArrayBuffer> =>
   Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+
+/** The text of UTF-8 bytes in base64; undefined for other bytes. */
+export function textOf(text: string): string | undefined {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(fromBase64(text));
+  } catch {
+    return undefined;
+  }
+}

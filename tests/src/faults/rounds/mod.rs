@@ -10,6 +10,7 @@ mod failover;
 mod failpoints;
 mod finished;
 mod kill;
+mod messages;
 mod network;
 mod once;
 mod own_events;
@@ -48,7 +49,7 @@ pub struct Fault {
 }
 
 /// All of them.
-pub const FAULTS: [Fault; 31] = [
+pub const FAULTS: [Fault; 32] = [
     Fault {
         name: "kill",
         about: "kill -9 at random moments: nothing acknowledged is lost, no finished step runs again",
@@ -186,6 +187,14 @@ pub const FAULTS: [Fault; 31] = [
         long: 50,
         waits: true,
         run: |effort| Box::pin(own_events::run(effort)),
+    },
+    Fault {
+        name: "messages",
+        about: "three daemons on one database take messages of a broker, 200 in a round; a daemon or the broker is killed, or acknowledgements are lost: each starts one execution",
+        quick: 1,
+        long: 50,
+        waits: true,
+        run: |effort| Box::pin(messages::run(effort)),
     },
     Fault {
         name: "storm",

@@ -177,11 +177,11 @@ async fn delivered(rig: &Rig) -> Result<(), Error> {
 /// Compares the executions of each consumer with the events that were sent: one for each, and no other.
 async fn judge(rig: &mut Rig, api_events: usize) -> Result<(), Error> {
     let senders: BTreeSet<String> =
-        executions(rig, SENDER).await?.iter().map(|row| text(&row["id"])).collect();
+        rig.executions(SENDER).await?.iter().map(|row| text(&row["id"])).collect();
     let sent = senders.len() * TOLD + api_events;
     for consumer in CONSUMERS {
         let mut by_sender: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        let rows = executions(rig, consumer).await?;
+        let rows = rig.executions(consumer).await?;
         for row in &rows {
             let (sender, event) = (text(&row["origin"]["sender"]), text(&row["origin"]["id"]));
             if !by_sender.entry(sender).or_default().insert(event.clone()) {
@@ -201,18 +201,6 @@ async fn judge(rig: &mut Rig, api_events: usize) -> Result<(), Error> {
     }
     rig.verdict().acknowledged += sent as u64;
     Ok(())
-}
-
-/// Returns all executions of an automation.
-async fn executions(rig: &Rig, automation: &str) -> Result<Vec<Value>, Error> {
-    let mut found = Vec::new();
-    let mut cursor = String::new();
-    loop {
-        let page = rig.ask(&format!("/executions?automation={automation}&limit=200{cursor}")).await?;
-        found.extend(page["executions"].as_array().cloned().unwrap_or_default());
-        let Some(next) = page["next"].as_str() else { return Ok(found) };
-        cursor = format!("&cursor={next}");
-    }
 }
 
 fn text(value: &Value) -> String {
