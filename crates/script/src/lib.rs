@@ -11,6 +11,8 @@
 //! * `call`: the inputs and the result of a run
 //! * `module`: a compiled module
 //! * `module_info`: the analysis of a module
+//! * `program`: the worker program
+//! * `task`: one job on untrusted data, in a worker of its own
 //! * `pool`: admission, the workers and their supervisor
 //! * `protocol`: the messages between the pool and a worker
 //! * `worker`: the confined process
@@ -24,7 +26,9 @@ pub mod fuzzing;
 mod module;
 mod module_info;
 mod pool;
+mod program;
 mod protocol;
+mod task;
 mod worker;
 
 pub use call::{Call, Context, Kind, Level, LogLine, Outcome, SequenceCall, Shape, StateChange, StateWrite};
@@ -32,5 +36,7 @@ pub use error::{Error, Failure, Frame};
 pub use module::{Digest, MAX_SOURCE, Module, Origin, Position};
 pub use module_info::{Export, ModuleInfo, Reference, StateKey, SyntaxError};
 pub use pool::{Pool, PoolSettings, PoolStatus, Sequence};
+pub use program::{WORKER, set_worker_program, worker_program};
 pub use protocol::MAX_TEXT;
+pub use task::{Channel, RunningTask, Task, TaskError, TaskStop};
 pub use worker::work;

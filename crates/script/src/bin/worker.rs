@@ -4,16 +4,49 @@ use std::io::{self, stdin};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
+use script::Task;
+
 const HELLO: u8 = 1;
 const REFUSED: u8 = 2;
 const DONE: u8 = 6;
 const LINE: u8 = 10;
 
+/// Tasks of the tests.
+const TASKS: &[Task] = &[
+    Task {
+        name: "echo",
+        run: |channel| {
+            let parts = channel.receive()?;
+            let parts: Vec<&[u8]> = parts.iter().map(AsRef::as_ref).collect();
+            channel.send(&parts)
+        },
+    },
+    Task { name: "hangs", run: |_| wait() },
+    Task { name: "panics", run: |_| panic!("a parser gave up") },
+    Task {
+        name: "allocates",
+        run: |channel| {
+            let mut pieces = Vec::new();
+            loop {
+                pieces.push(vec![1_u8; 1 << 20]);
+                channel.send(&[&u32::try_from(pieces.len()).unwrap_or(u32::MAX).to_le_bytes()])?;
+            }
+        },
+    },
+    Task {
+        name: "opens",
+        run: |channel| {
+            let is_open = std::fs::File::open("/proc/self/status").is_ok();
+            channel.send(&[if is_open { b"opened" } else { b"refused" }])
+        },
+    },
+];
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.as_slice() {
         [fake, way] if fake == "fake" => misbehave(way).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS),
-        _ => script::work(),
+        _ => script::work(TASKS),
     }
 }
 

@@ -6,7 +6,7 @@
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::sync::{Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 
 use super::worker_handle::WorkerHandle;
 use super::{PoolSettings, Shared};
+use crate::program::command;
 use crate::protocol::{Tag, encode};
 
 /// The interval between checks of idle workers.
@@ -135,15 +136,9 @@ impl Thread {
         // Neither side ever blocks on the pipe.
         rustix::io::ioctl_fionbio(&pipe, true).map_err(|error| error.to_string())?;
         rustix::io::ioctl_fionbio(&into, true).map_err(|error| error.to_string())?;
-        let child = Command::new(&self.settings.program)
-            .args(&self.settings.arguments)
-            .env_clear()
-            // The worker cannot read time zone files: `Date` uses UTC everywhere.
-            .env("TZ", "UTC0")
-            .current_dir("/")
+        let child = command(&self.settings.program, &self.settings.arguments)
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::from(into))
-            .stderr(Stdio::null())
             .spawn()
             .map_err(say)?;
         if let Some(pool) = self.pool.upgrade() {

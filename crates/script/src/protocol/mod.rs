@@ -59,6 +59,10 @@ pub(crate) enum Tag {
     Line = 10,
     /// A call of a batch did not start: an earlier one had no result, or the batch exceeded its time limit.
     Skipped = 11,
+    /// To a worker, first: the name of a task, and the memory that it may take, in bytes.
+    Task = 12,
+    /// Data of a task, in either direction.
+    Piece = 13,
 }
 
 /// A decoded message.
@@ -79,7 +83,7 @@ pub(crate) struct TooLong;
 
 impl Tag {
     fn from_byte(byte: u8) -> Option<Self> {
-        const ALL: [Tag; 11] = [
+        const ALL: [Tag; 13] = [
             Tag::Hello,
             Tag::Refused,
             Tag::Call,
@@ -91,6 +95,8 @@ impl Tag {
             Tag::Checked,
             Tag::Line,
             Tag::Skipped,
+            Tag::Task,
+            Tag::Piece,
         ];
         ALL.into_iter().find(|tag| *tag as u8 == byte)
     }

@@ -10,16 +10,15 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The stack of the process: the engine's own, and the host's functions on top of it.
 const STACK: u64 = 8 * 1024 * 1024;
-/// Address space besides the heap: messages in both directions, JSON buffers, the syntax tree.
-const BESIDE_HEAP: u64 = 192 * 1024 * 1024;
 /// Processor time of the process, in seconds. Deadlines end runs long before; this limit ends an orphaned worker.
 const CPU_SECONDS: u64 = 900;
 
-/// Confines this process, and describes the confinement in a few words.
+/// Confines this process, and describes the confinement in a few words. `memory` is the address space in bytes beside the one
+/// that the program occupies at its start.
 ///
 /// # Errors
 /// The kernel rejects a limit that is mandatory.
-pub(super) fn confine(memory: usize) -> io::Result<String> {
+pub(super) fn confine(memory: u64) -> io::Result<String> {
     #[cfg(target_os = "linux")]
     linux::die_with_the_pool()?;
     #[cfg(target_os = "linux")]
@@ -31,14 +30,13 @@ pub(super) fn confine(memory: usize) -> io::Result<String> {
     Ok("resource limits (system calls are confined on Linux only)".to_owned())
 }
 
-fn limit_resources(memory: usize) -> io::Result<()> {
+fn limit_resources(memory: u64) -> io::Result<()> {
     let stack = getrlimit(Resource::Stack);
     if stack.current.is_some_and(|current| current < STACK) {
         let most = stack.maximum.map_or(STACK, |maximum| maximum.min(STACK));
         setrlimit(Resource::Stack, Rlimit { current: Some(most), maximum: stack.maximum })?;
     }
-    let heap = u64::try_from(memory).unwrap_or(u64::MAX);
-    let address_space = occupied().saturating_add(heap.saturating_mul(2)).saturating_add(BESIDE_HEAP);
+    let address_space = occupied().saturating_add(memory);
     let limits = [
         // The engine counts its own heap; this bounds other memory, such as that of the parser and of host functions.
         (Resource::As, address_space),

@@ -1,7 +1,7 @@
-//! The worker: a process that runs nothing but untrusted code.
+//! The worker: a process that runs nothing but untrusted code, or one task on untrusted data.
 //!
-//! It reads a message, runs it, replies, and reads the next. It ends when the pool closes the socket, when a run has
-//! exhausted memory or time, and when a message breaks the protocol.
+//! The first message says which. With code it reads a message, runs it, replies, and reads the next. It ends when the pool closes
+//! the socket, when a run has exhausted memory or time, and when a message breaks the protocol.
 
 mod analyse;
 mod confine;
@@ -13,39 +13,66 @@ mod isolates;
 mod memory;
 mod prepare;
 mod sequence;
-mod transport;
+pub(crate) mod transport;
 
 use std::io;
 use std::process::ExitCode;
 use std::rc::Rc;
 
 use crate::protocol::{Answer, Message, Request, Tag, encode};
+use crate::task::{Channel, Task};
 pub(crate) use analyse::check;
 use isolates::Isolates;
 use transport::{ReplySender, RequestReader, protocol_error};
 
-/// The body of the hidden subcommand: confines this process for good, then runs what the pool sends over descriptor 0.
-/// To be called from `main`, before there is another thread.
+/// Address space beside the heap of code: messages in both directions, JSON buffers, the syntax tree. In bytes.
+const BESIDE_HEAP: u64 = 192 * 1024 * 1024;
+
+/// The body of the hidden subcommand: confines this process for good, then runs what the pool sends over descriptor 0, or the one of
+/// `tasks` that the first message names. To be called from `main`, before there is another thread.
 #[must_use]
-pub fn work() -> ExitCode {
+pub fn work(tasks: &[Task]) -> ExitCode {
+    // The usual hook makes system calls that the process may not: a panic would look like a breach.
+    std::panic::set_hook(Box::new(|_| {}));
     // The reader of an error is gone: the pool notices the closed socket.
-    if serve().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if serve(tasks).is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn serve() -> io::Result<()> {
+fn serve(tasks: &[Task]) -> io::Result<()> {
     let mut transport = RequestReader::new();
-    let Some(memory) = transport.read()?.and_then(|message| settings(&message)) else {
-        return Err(protocol_error());
-    };
-    match confine::confine(memory) {
-        Ok(report) => {
-            transport::write(&encode(Tag::Hello, &[report.as_bytes()]).map_err(|_| protocol_error())?)?
+    let Some(message) = transport.read()? else { return Err(protocol_error()) };
+    match message.tag {
+        Tag::Hello => {
+            let memory = number(&message, 0).ok_or_else(protocol_error)?;
+            let heap = usize::try_from(memory).map_err(|_| protocol_error())?;
+            match greet(memory.saturating_mul(2).saturating_add(BESIDE_HEAP))? {
+                true => serve_code(transport, heap),
+                false => Ok(()),
+            }
         }
-        Err(error) => {
-            let why = error.to_string();
-            return transport::write(&encode(Tag::Refused, &[why.as_bytes()]).map_err(|_| protocol_error())?);
+        Tag::Task => {
+            let name = message.text(0).map_err(|_| protocol_error())?;
+            let task = tasks.iter().find(|task| task.name == name).ok_or_else(protocol_error)?;
+            match greet(number(&message, 1).ok_or_else(protocol_error)?)? {
+                true => (task.run)(&mut Channel::new(transport)),
+                false => Ok(()),
+            }
         }
+        _ => Err(protocol_error()),
     }
+}
+
+/// Confines the process and says so to the pool. Returns false if it cannot be confined.
+fn greet(memory: u64) -> io::Result<bool> {
+    let (tag, text) = match confine::confine(memory) {
+        Ok(report) => (Tag::Hello, report),
+        Err(error) => (Tag::Refused, error.to_string()),
+    };
+    transport::write(&encode(tag, &[text.as_bytes()]).map_err(|_| protocol_error())?)?;
+    Ok(tag == Tag::Hello)
+}
+
+fn serve_code(mut transport: RequestReader, memory: usize) -> io::Result<()> {
     let replies = Rc::new(ReplySender::default());
     let mut isolates = Isolates::new(memory, Rc::clone(&replies));
     while let Some(message) = transport.read()? {
@@ -83,10 +110,7 @@ fn handle(isolates: &mut Isolates, message: Message) -> io::Result<(Vec<u8>, boo
     }
 }
 
-/// The heap limit of a run, in bytes, from the first message.
-fn settings(message: &Message) -> Option<usize> {
-    if message.tag != Tag::Hello {
-        return None;
-    }
-    message.text(0).ok()?.parse().ok()
+/// A number of bytes in the first message.
+fn number(message: &Message, index: usize) -> Option<u64> {
+    message.text(index).ok()?.parse().ok()
 }

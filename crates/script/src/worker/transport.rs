@@ -13,7 +13,7 @@ const CHUNK: usize = 64 * 1024;
 const MAX_PIPE_MESSAGE: usize = 4096;
 
 /// The receiving side of the socket.
-pub(super) struct RequestReader {
+pub(crate) struct RequestReader {
     inbox: Inbox,
     chunk: Box<[u8]>,
 }
@@ -24,7 +24,7 @@ impl RequestReader {
     }
 
     /// The next message; `None` once the pool is gone.
-    pub(super) fn read(&mut self) -> io::Result<Option<Message>> {
+    pub(crate) fn read(&mut self) -> io::Result<Option<Message>> {
         loop {
             if let Some(message) = self.inbox.next().map_err(|_| protocol_error())? {
                 return Ok(Some(message));
@@ -85,7 +85,7 @@ fn write_to_pipe(bytes: &[u8]) -> io::Result<bool> {
 }
 
 /// Sends bytes over the socket.
-pub(super) fn write(mut bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write(mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match rustix::io::write(stdin().as_fd(), bytes) {
             Ok(count) => bytes = &bytes[count..],
@@ -97,6 +97,6 @@ pub(super) fn write(mut bytes: &[u8]) -> io::Result<()> {
 }
 
 /// The error for messages that the pool never sends.
-pub(super) fn protocol_error() -> io::Error {
+pub(crate) fn protocol_error() -> io::Error {
     io::Error::from(io::ErrorKind::InvalidData)
 }

@@ -10,5 +10,6 @@ mod isolation;
 mod memory;
 mod sequences;
 mod support;
+mod tasks;
 mod values;
 mod workers;
