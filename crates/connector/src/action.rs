@@ -32,6 +32,11 @@ pub trait Action: Send + Sync {
         self.spec().effect
     }
 
+    /// True if a call reaches nothing outside of this program, whatever its effect: a test runs it as it is.
+    fn is_local(&self) -> bool {
+        self.spec().effect == Effect::Pure
+    }
+
     /// True if another attempt after a lost answer may change more than the first one did, although the action could prevent that.
     /// `known` returns the value or the default of an input, or `None` if only the run determines it.
     fn repeats_change(&self, known: &dyn Fn(&str) -> Option<Value>) -> bool {

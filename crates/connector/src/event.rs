@@ -127,6 +127,9 @@ pub struct Since {
     /// The input in which an author sets [`PolledEvent::overlap`]; `None` for a fixed overlap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap: Option<String>,
+    /// The input that gets a text which no other trigger has; for an action that remembers what it has listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<String>,
 }
 
 /// An event that the other application sends to a webhook, after a subscription.
@@ -139,8 +142,12 @@ pub struct SubscribedEvent {
     pub with: Map,
     /// Its input for our webhook address.
     pub url: String,
-    /// Its input for the secret that authenticates the sender.
-    pub secret: String,
+    /// Its input for the secret that authenticates the sender; `None` if the connection has the secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+    /// The input of the connection with the secret that authenticates the sender; `None` if Cogwork makes the secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verify_secret: Option<String>,
     /// The path to the id of the subscription in its result.
     pub id: String,
     /// The full name of the action that cancels the subscription.
@@ -151,8 +158,14 @@ pub struct SubscribedEvent {
     /// The listing of existing subscriptions; `None` if the application cannot list them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub list: Option<Box<SubscriptionListing>>,
+    /// The renewal of a subscription that ends by itself; `None` if it lasts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub renew: Option<Box<SubscriptionRenewal>>,
     /// The signature preset that verifies requests.
     pub verify: String,
+    /// The challenge preset that answers the questions of the application before its first event; `None` if it asks none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub challenge: Option<String>,
     /// The header, in lower case, with the delivery id, which is the same when a delivery is repeated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivery: Option<String>,
@@ -163,6 +176,54 @@ pub struct SubscribedEvent {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub only: Option<(String, String)>,
 }
+
+/// The renewal of subscriptions that end by themselves.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SubscriptionRenewal {
+    /// The full name of the action that renews.
+    pub action: String,
+    /// Its constant inputs.
+    pub with: Map,
+    /// Its input for the id of the subscription; `None` if the application has one subscription only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id_input: Option<String>,
+    /// The input, of the actions that subscribe and renew, for the end of the subscription; `None` if the application chooses it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// The time from a call to the end.
+    #[serde(serialize_with = "seconds")]
+    pub lasts: Duration,
+    /// The path, in the results of both actions, to the end; `None` if it is `lasts` after the call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires: Option<String>,
+    /// The time before the end at which the subscription is renewed.
+    #[serde(serialize_with = "seconds")]
+    pub before: Duration,
+}
+
+impl SubscriptionRenewal {
+    /// Returns the inputs of a call at `now` that ask for the end of the subscription.
+    #[must_use]
+    pub fn inputs(&self, now: Timestamp) -> Map {
+        let end = now.saturating_add(self.lasts).unwrap_or(Timestamp::MAX);
+        self.until.iter().map(|name| (name.as_str(), Value::from(end.to_string()))).collect()
+    }
+
+    /// Returns the time of the next renewal after a call at `now` with this result. It is at least a minute away, also if the
+    /// application gives a shorter life.
+    #[must_use]
+    pub fn next_at(&self, result: &Value, now: Timestamp) -> Timestamp {
+        let stated = self.expires.as_ref().and_then(|path| instant(&value_at_path(result, path)?));
+        let end = stated.map(Instant::to_timestamp);
+        let after = |time: Duration| now.saturating_add(time).unwrap_or(Timestamp::MAX);
+        let due = end.unwrap_or_else(|| after(self.lasts)).saturating_sub(self.before);
+        due.unwrap_or(now).max(after(MIN_RENEWAL))
+    }
+}
+
+/// The shortest time between two renewals of a subscription.
+const MIN_RENEWAL: Duration = Duration::from_secs(60);
 
 /// The listing of subscriptions that exist in another application.
 #[derive(Clone, Debug, Serialize)]

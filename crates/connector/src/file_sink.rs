@@ -11,7 +11,7 @@ use value::{CHUNK_SIZE, Data, FileStorage, FileWriter};
 /// The memory of all files that calls write and read at one time, in bytes.
 pub const FILE_MEMORY: usize = 8 << 20;
 /// The size up to which a file stays in memory, in bytes.
-const MAX_IN_MEMORY: usize = 1 << 20;
+pub const MAX_IN_MEMORY: usize = 1 << 20;
 /// The step by which a buffer grows, in bytes.
 const GROWTH: usize = 32 << 10;
 
@@ -91,6 +91,7 @@ pub struct FileSink {
     storage: Arc<dyn FileStorage>,
     memory: FileMemory,
     max_size: u64,
+    max_in_memory: usize,
     content: &'static str,
     size: u64,
     buffer: Vec<u8>,
@@ -118,7 +119,14 @@ impl FileSink {
         content: &'static str,
     ) -> Self {
         let (buffer, share, stage) = (Vec::new(), FileShare::none(), Stage::Buffered);
-        Self { storage, memory, max_size, content, size: 0, buffer, share, stage }
+        let max_in_memory = MAX_IN_MEMORY;
+        Self { storage, memory, max_size, max_in_memory, content, size: 0, buffer, share, stage }
+    }
+
+    /// The same file, of which at most `bytes` stay in memory once it is complete: for results of many files.
+    #[must_use]
+    pub fn with_memory(self, bytes: usize) -> Self {
+        Self { max_in_memory: bytes.min(MAX_IN_MEMORY), ..self }
     }
 
     /// Appends bytes. Waits for the disk, and for the memory that all files share.
@@ -144,7 +152,7 @@ impl FileSink {
 
     /// Makes room for `bytes` in the buffer. It grows while much memory is free; else its bytes go to the file before it takes more.
     async fn make_room(&mut self, bytes: usize) -> Result<(), ActionError> {
-        let most = if matches!(self.stage, Stage::Buffered) { MAX_IN_MEMORY } else { CHUNK_SIZE };
+        let most = if matches!(self.stage, Stage::Buffered) { self.max_in_memory } else { CHUNK_SIZE };
         let needed = self.buffer.len() + bytes;
         if needed <= self.share.bytes() {
             return Ok(());
@@ -198,7 +206,7 @@ impl FileSink {
     /// # Errors
     /// Returns [`ErrorKind::Internal`] if it cannot be written.
     pub async fn finish(mut self) -> Result<Data, ActionError> {
-        if matches!(self.stage, Stage::Buffered) {
+        if matches!(self.stage, Stage::Buffered) && self.buffer.len() <= self.max_in_memory {
             return Ok(Data::from(self.buffer));
         }
         if !self.buffer.is_empty() {

@@ -62,16 +62,17 @@ pub use connection::{
 pub use error::Error;
 pub use event::{
     EventDelivery, EventSource, EventSpec, PolledEvent, Record, Since, SubscribedEvent, SubscriptionListing,
+    SubscriptionRenewal,
 };
-pub use file_sink::{FILE_MEMORY, FileMemory, FileShare, FileSink};
+pub use file_sink::{FILE_MEMORY, FileMemory, FileShare, FileSink, MAX_IN_MEMORY};
 pub use http::{
-    AllowList, BodySink, Cassette, Gate, HostHealth, Http, HttpOptions, Lookup, RateLimit, Recording, Timer,
-    Transport, UnmatchedRequest, install_crypto, may_have_acted,
+    AllowList, BodySink, Cassette, FileBody, Gate, HostHealth, Http, HttpOptions, Lookup, RateLimit,
+    Recording, Timer, Transport, UnmatchedRequest, install_crypto, may_have_acted,
 };
 pub use import::{ImportOptions, Imported, openapi};
 pub use input::{bytes_to_load, check_event_inputs, check_inputs, convert_input, convert_value};
 pub use log::LogSink;
-pub use manifest::{Proof, ProofKind, Shown, show};
+pub use manifest::{Idempotency, Proof, ProofKind, Shown, show};
 pub use native::http_request::is_http_call;
 pub use registry::{BuildSystemAction, Connector, Registry, manifest_schema};
 pub use source::{Broker, Fate, Message, MessageSource, SourceOptions, StreamedEvent, TakeLimits};

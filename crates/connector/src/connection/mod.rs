@@ -1,6 +1,7 @@
 //! Connection types that connectors declare, and connections resolved for use.
 
 mod base;
+mod describe;
 mod given;
 mod sigv4;
 mod url_credentials;
@@ -23,6 +24,7 @@ use value::{Key, Map, Secret, Value};
 
 use crate::http::header;
 use crate::input;
+use crate::oauth::session::{SessionConfig, TokenHeader};
 use crate::oauth::{Flow, Gateway, OAuthClient, OAuthConfig, TokenSource};
 
 pub use base::{BaseUrl, BaseUrlError};
@@ -112,6 +114,8 @@ pub(crate) enum Auth {
     /// A segment of the path, right after the connection's address.
     Path(CredentialField),
     OAuth2(Box<OAuthConfig>),
+    /// A login that gives a token.
+    Session(Box<SessionConfig>),
     /// A signature of each request.
     SigV4(Box<SigV4Rule>),
 }
@@ -154,6 +158,7 @@ pub struct ResolvedConnection {
     oauth: Option<Arc<OAuthClient>>,
     gateway: Option<Gateway>,
     tokens: Option<Tokens>,
+    token_header: TokenHeader,
     vocabulary: Vocabulary,
     request_id: Option<HeaderName>,
 }
@@ -238,6 +243,11 @@ impl ResolvedConnection {
         self.request_id.as_ref()
     }
 
+    /// Returns the header that carries the token of each request.
+    pub(crate) fn token_header(&self) -> &TokenHeader {
+        &self.token_header
+    }
+
     pub(crate) fn tokens(&self) -> Option<&dyn TokenSource> {
         self.tokens.as_ref().map(|tokens| &*tokens.0)
     }
@@ -253,8 +263,8 @@ impl ResolvedConnection {
 
     /// True if the connection sets this header, for credentials or otherwise.
     pub(crate) fn sends_header(&self, header: &HeaderName) -> bool {
-        let bearer = self.tokens.is_some() && header == ::http::header::AUTHORIZATION;
-        bearer || self.own_headers.iter().any(|(name, _)| name == header)
+        let is_token = self.tokens.is_some() && *header == self.token_header.name;
+        is_token || self.own_headers.iter().any(|(name, _)| name == header)
     }
 
     /// Returns the headers of every request, with the credentials. Only the request builder and the recorder call this.
@@ -287,7 +297,7 @@ impl ConnectionType {
     /// True if connections of this type use tokens, which change over their lifetime.
     #[must_use]
     pub fn has_tokens(&self) -> bool {
-        matches!(&self.auth, Auth::OAuth2(_))
+        matches!(&self.auth, Auth::OAuth2(_) | Auth::Session(_))
     }
 
     /// True if a person must consent before a connection of this type is usable.
@@ -301,7 +311,7 @@ impl ConnectionType {
     #[must_use]
     pub fn needs_one_of(&self) -> &[String] {
         let lists = match &self.auth {
-            Auth::None | Auth::OAuth2(_) | Auth::SigV4(_) => return &[],
+            Auth::None | Auth::OAuth2(_) | Auth::Session(_) | Auth::SigV4(_) => return &[],
             Auth::Basic { password, .. } => password,
             Auth::Bearer { token } => token,
             Auth::Path(field) => &field.value,
@@ -371,6 +381,9 @@ impl ConnectionType {
                 let client = rule.client(name, &checked, &base).map_err(refuse)?;
                 (Some(Arc::new(client)), rule.gateway(&base))
             }
+            Auth::Session(rule) => {
+                (Some(Arc::new(rule.client(name, &checked, &base).map_err(refuse)?)), None)
+            }
             _ => (None, None),
         };
         let signer = match &self.auth {
@@ -406,6 +419,10 @@ impl ConnectionType {
             oauth,
             gateway,
             tokens: None,
+            token_header: match &self.auth {
+                Auth::Session(rule) => rule.send.clone(),
+                _ => TokenHeader::bearer(),
+            },
             vocabulary,
             request_id,
         })
@@ -425,7 +442,7 @@ impl ConnectionType {
             Ok((vec![(name, secret_header(&value)?)], UrlCredentials::default()))
         };
         match &self.auth {
-            Auth::None | Auth::OAuth2(_) | Auth::SigV4(_) => Ok(Credentials::default()),
+            Auth::None | Auth::OAuth2(_) | Auth::Session(_) | Auth::SigV4(_) => Ok(Credentials::default()),
             Auth::Basic { user, password } => {
                 let (user, password) = (first(inputs, user)?, first(inputs, password)?);
                 // RFC 7617, section 2: the first colon ends the user name.

@@ -36,6 +36,8 @@ pub(crate) struct ErrorShape {
     pub when: Option<RefusalMark>,
     /// The codes of temporary errors, whose calls may be repeated.
     pub retry: Vec<String>,
+    /// The codes of failures in the middle of the work: a change may have happened, and a read may be repeated.
+    pub unknown: Vec<String>,
     /// The path in the body to the wait in seconds that the service asks for.
     pub retry_after: Option<String>,
 }
@@ -84,6 +86,7 @@ impl Default for ErrorShape {
             request_id: list(&["x-request-id", "request-id", "x-correlation-id", "x-amzn-requestid"]),
             when: None,
             retry: Vec::new(),
+            unknown: Vec::new(),
             retry_after: None,
         }
     }
@@ -144,6 +147,17 @@ impl ErrorShape {
         }
         if let Some(wait) = wait {
             error = error.with_retry_after(wait.min(RetryPolicy::MAX_RETRY_AFTER));
+        }
+        error
+    }
+
+    /// Marks the error of a response whose code is one of `unknown`.
+    pub(crate) fn marked(&self, mut error: ActionError, is_safe: bool) -> ActionError {
+        if error.code.as_ref().is_some_and(|code| self.unknown.contains(code)) {
+            match is_safe {
+                true => error.kind = ErrorKind::Network,
+                false => error.outcome_unknown = true,
+            }
         }
         error
     }

@@ -7,6 +7,7 @@ mod cassette;
 mod content_encoding;
 mod debug;
 pub(crate) mod failure;
+mod file_body;
 mod gated_body;
 mod host_health;
 mod host_limits;
@@ -46,6 +47,7 @@ pub use cassette::{
     Cassette, Exchange, HeaderValues, RecordedBody, RecordedCall, RecordedPart, RecordedRequest,
     RecordedResponse, Recording, UnmatchedRequest,
 };
+pub use file_body::FileBody;
 pub use guard::AllowList;
 pub use host_health::{FAILURES_TO_OPEN, HostHealth, INITIAL_OPEN_TIME, MAX_OPEN_TIME, RateLimit};
 pub use multipart::Part;
@@ -96,8 +98,10 @@ pub fn collector_client(timeout: Duration) -> Result<reqwest::Client, reqwest::E
 pub struct HttpOptions {
     /// Private addresses and names that the guard lets through.
     pub allow: AllowList,
-    /// The addresses of our own listeners and of the database. They are never called, even if `allow` has them.
+    /// The addresses of our own listeners. They are never called, even if `allow` has them.
     pub blocked_own: Vec<SocketAddr>,
+    /// The servers of the store, by name and port. They are never called either, wherever their names lead at that time.
+    pub blocked_servers: Vec<(String, u16)>,
     /// The timeout of connecting.
     pub connect_timeout: Duration,
     /// The default timeout of a request, including redirects and body.
@@ -154,6 +158,7 @@ impl Default for HttpOptions {
         Self {
             allow: AllowList::default(),
             blocked_own: Vec::new(),
+            blocked_servers: Vec::new(),
             connect_timeout: Duration::from_secs(5),
             timeout: Duration::from_secs(60),
             idle_timeout: Duration::from_secs(15),
@@ -224,8 +229,8 @@ impl Http {
     /// # Errors
     /// Returns an error if the TLS configuration of the system is unusable.
     pub fn new(options: HttpOptions) -> Result<Self, Error> {
-        let guard =
-            Arc::new(Guard::new(options.allow.clone(), options.blocked_own.clone(), options.lookup.clone()));
+        let guard = Guard::new(options.allow.clone(), options.blocked_own.clone(), options.lookup.clone());
+        let guard = Arc::new(guard.with_servers(&options.blocked_servers));
         let client = options.transport.is_open().then(|| Self::client(&options, &guard)).transpose()?;
         let host_limits = host_limits::HostLimits::new(options.per_host);
         let hosts = host_health::HostTable::default();

@@ -42,6 +42,7 @@ impl Resolve for Resolver {
             if addresses.is_empty() {
                 return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address").into());
             }
+            guard.look_up_servers_of(&name).await;
             // One blocked address refuses the whole name: a mixture suggests an attempt to bypass the guard.
             for address in &addresses {
                 guard.check_resolved(&name, *address)?;

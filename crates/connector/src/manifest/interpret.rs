@@ -1,11 +1,12 @@
 //! The interpreter of manifests: builds requests from inputs, and results from responses.
 
-use ::http::StatusCode;
 use ::http::header::{ACCEPT, IF_MODIFIED_SINCE, IF_NONE_MATCH};
+use ::http::{Method, StatusCode};
 use async_trait::async_trait;
 use model::{ActionError, ActionSpec, Effect, ErrorKind, InputType, ResultType};
 use value::{Map, Value};
 
+use super::put::put;
 use super::{
     Definition, Encoding, Head, Idempotency, InputPlacement, NextSource, Paging, PagingStyle, Piece,
     RequestLocation, RestAction, brackets, fetch_all, page,
@@ -25,6 +26,14 @@ impl Action for RestAction {
         Some(self.head.address(base).and_then(|base| self.definition.request(&self.head, base, inputs, None)))
     }
 
+    fn repeats_change(&self, _: &dyn Fn(&str) -> Option<Value>) -> bool {
+        let definition = &self.definition;
+        // Repeated, the other methods lead to the same state (RFC 9110, 9.2.2; most services use PATCH in this way, too).
+        definition.spec.effect == Effect::Write
+            && definition.method == Method::POST
+            && definition.idempotency == Idempotency::None
+    }
+
     fn check_static(&self, inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
         self.definition.wires.iter().filter_map(|wire| wire.static_problem(inputs)).collect()
     }
@@ -40,7 +49,9 @@ impl Action for RestAction {
     async fn call(&self, call: Call<'_>) -> Result<Value, ActionError> {
         let connection = call.connection_for(&self.definition.spec)?;
         let base = self.head.address(connection.map(|connection| connection.base()))?;
-        let result = if let Some(paging) =
+        let result = if self.definition.is_download {
+            self.download(&call, base, call.inputs).await?
+        } else if let Some(paging) =
             self.definition.paging.as_ref().filter(|_| fetch_all::is_wanted(call.inputs))
         {
             fetch_all::fetch(self, paging, &call, base).await?
@@ -69,13 +80,23 @@ impl RestAction {
         base: &BaseUrl,
         inputs: &Map,
     ) -> Result<Response, ActionError> {
+        let request = self.request(call, base, inputs)?;
+        self.head.answered(call, &request, &self.head.subject, SendMode::Default).await
+    }
+
+    /// Builds the request for these inputs in the words of the service.
+    pub(super) fn request(
+        &self,
+        call: &Call<'_>,
+        base: &BaseUrl,
+        inputs: &Map,
+    ) -> Result<Request, ActionError> {
         let vocabulary =
             call.connection.map(ResolvedConnection::vocabulary).filter(|vocabulary| !vocabulary.is_empty());
         let translated =
             vocabulary.map(|vocabulary| vocabulary.to_service(&self.definition.spec.inputs, inputs));
         let inputs = translated.as_ref().unwrap_or(inputs);
-        let request = self.definition.request(&self.head, base, inputs, Some(call.idempotency_key))?;
-        self.head.answered(call, &request, &self.head.subject, SendMode::Default).await
+        self.definition.request(&self.head, base, inputs, Some(call.idempotency_key))
     }
 }
 
@@ -88,13 +109,24 @@ impl Head {
         subject: &str,
         mode: SendMode,
     ) -> Result<Response, ActionError> {
-        let response = call.send(request, subject, mode).await?;
+        self.checked(call, request, subject, call.send(request, subject, mode).await?)
+    }
+
+    /// Returns a good response; a response of 4xx or 5xx is an error.
+    pub(super) fn checked(
+        &self,
+        call: &Call<'_>,
+        request: &Request,
+        subject: &str,
+        response: Response,
+    ) -> Result<Response, ActionError> {
         if response.status.is_success() || is_not_modified(request, &response) {
             let refusal = self.errors.refusal(subject, &response, call.http.timer().now());
-            return refusal.map_or(Ok(response), Err);
+            return refusal.map_or(Ok(response), |error| Err(self.errors.marked(error, request.is_safe())));
         }
         let mut error = self.errors.status_error(subject, &response, call.http.timer().now());
         error.outcome_unknown = !request.is_safe() && may_have_acted(response.status.as_u16());
+        let error = self.errors.marked(error, request.is_safe());
         let own = call.connection.and_then(ResolvedConnection::request_id);
         Err(match own.and_then(|name| response.header(name.as_str())) {
             Some(id) => error.with_request_id(id),
@@ -451,19 +483,6 @@ struct Body {
 
 impl Body {
     fn put(&mut self, path: &[String], value: Value) {
-        fn put(map: &mut Map, path: &[String], value: Value) {
-            let Some((key, rest)) = path.split_first() else { return };
-            if rest.is_empty() {
-                map.insert(key.as_str(), value);
-                return;
-            }
-            let mut inner = match map.get(key) {
-                Some(Value::Map(inner)) => Map::clone(inner),
-                _ => Map::new(),
-            };
-            put(&mut inner, rest, value);
-            map.insert(key.as_str(), Value::from(inner));
-        }
         put(&mut self.map, path, value);
     }
 }

@@ -4,11 +4,13 @@
 //! with the location of each input, and an example that is checked without a network.
 
 mod brackets;
+mod download;
 mod example;
 pub(crate) mod fetch_all;
 mod graphql;
 mod interpret;
 pub(crate) mod page;
+pub(crate) mod put;
 mod read;
 mod schema;
 mod service;
@@ -30,8 +32,7 @@ pub use example::{Shown, show};
 pub(crate) use interpret::empty_filter;
 pub(crate) use read::{examples, read};
 pub(crate) use schema::manifest as schema;
-pub(crate) use service::Idempotency;
-pub use service::{Proof, ProofKind};
+pub use service::{Idempotency, Proof, ProofKind};
 
 /// A checked manifest.
 pub(crate) struct Manifest {
@@ -153,6 +154,8 @@ pub(crate) struct Definition {
     pub fixed: Vec<(RequestLocation, Value)>,
     pub encoding: Encoding,
     pub answer: BodyFormat,
+    /// True if the response becomes a file while it arrives.
+    pub is_download: bool,
     /// The type of the response.
     pub answers: ResultType,
     /// The pagination; `None` if the result is not a paged list.

@@ -3,15 +3,19 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use jiff::Timestamp;
-use ring::rand::SystemRandom;
+use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
 use serde_json::json;
 use value::Secret;
 
 /// The grant type of an assertion.
 pub(crate) const GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
-/// The lifetime of an assertion in seconds, the most that Google accepts.
+/// The type of an assertion that proves a client.
+pub(crate) const CLIENT_ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+/// The lifetime of an assertion that is a grant in seconds, the most that Google accepts.
 const LIFETIME: i64 = 3600;
+/// The lifetime of an assertion that proves a client, in seconds.
+const PROOF_LIFETIME: i64 = 300;
 
 /// The claims of an assertion, and the key that signs it. Its `Debug` hides the key.
 #[derive(Clone, Debug)]
@@ -22,6 +26,32 @@ pub(crate) struct Assertion {
     pub(crate) subject: Option<String>,
     /// A private RSA key, PKCS #8 in PEM.
     pub(crate) key: Secret,
+    /// The marks of the key in an assertion that proves a client; `None` for a grant.
+    pub(crate) proof: Option<KeyMarks>,
+}
+
+/// The marks by which a provider finds the public key of a client.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KeyMarks {
+    /// The id of the key, `kid`.
+    pub(crate) id: Option<String>,
+    /// The SHA-256 of the certificate, `x5t#S256`.
+    pub(crate) certificate: Option<String>,
+}
+
+impl KeyMarks {
+    /// Takes the marks of a key. `certificate` is in PEM.
+    ///
+    /// # Errors
+    /// Returns a message if the certificate is not one.
+    pub(crate) fn new(id: Option<String>, certificate: Option<&str>) -> Result<Self, String> {
+        let wrong = "its certificate is none; give all lines from `-----BEGIN CERTIFICATE-----` on";
+        let digest = |text: &str| {
+            let der = pem(text, "CERTIFICATE").ok_or_else(|| wrong.to_owned())?;
+            Ok::<_, String>(URL_SAFE_NO_PAD.encode(value::Data::from(der).digest()))
+        };
+        Ok(Self { id, certificate: certificate.map(digest).transpose()? })
+    }
 }
 
 impl Assertion {
@@ -31,15 +61,24 @@ impl Assertion {
     /// Returns a message if the key is not a private RSA key.
     pub(crate) fn signed(&self, scopes: &[String], now: Timestamp) -> Result<Secret, String> {
         let begin = now.as_second();
+        let lifetime = if self.proof.is_some() { PROOF_LIFETIME } else { LIFETIME };
         let mut claims =
-            json!({"iss": self.issuer, "aud": self.audience, "iat": begin, "exp": begin + LIFETIME});
+            json!({"iss": self.issuer, "aud": self.audience, "iat": begin, "exp": begin + lifetime});
         if !scopes.is_empty() {
             claims["scope"] = scopes.join(" ").into();
         }
         if let Some(subject) = &self.subject {
             claims["sub"] = subject.as_str().into();
         }
-        let head = json!({"alg": "RS256", "typ": "JWT"});
+        let mut head = json!({"alg": "RS256", "typ": "JWT"});
+        if let Some(marks) = &self.proof {
+            claims["jti"] = unique_id()?.into();
+            for (key, mark) in [("kid", &marks.id), ("x5t#S256", &marks.certificate)] {
+                if let Some(mark) = mark {
+                    head[key] = mark.as_str().into();
+                }
+            }
+        }
         let [head, claims] = [head, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string()));
         let text = format!("{head}.{claims}");
         let pair = self.key_pair()?;
@@ -54,14 +93,26 @@ impl Assertion {
             "its key is not a private RSA key; give all lines from `-----BEGIN PRIVATE KEY-----` on"
                 .to_owned()
         };
-        // The JSON file of a service account has line breaks as `\n`.
-        let text = self.key.expose().replace("\\n", "\n");
-        let (_, rest) = text.split_once("-----BEGIN PRIVATE KEY-----").ok_or_else(wrong)?;
-        let (base64, _) = rest.split_once("-----END PRIVATE KEY-----").ok_or_else(wrong)?;
-        let base64: String = base64.split_whitespace().collect();
-        let der = STANDARD.decode(base64).map_err(|_| wrong())?;
+        let der = pem(self.key.expose(), "PRIVATE KEY").ok_or_else(wrong)?;
         RsaKeyPair::from_pkcs8(&der).map_err(|_| wrong())
     }
+}
+
+/// Returns the bytes of the first part with this label in PEM (RFC 7468).
+fn pem(text: &str, label: &str) -> Option<Vec<u8>> {
+    // The JSON file of a service account has line breaks as `\n`.
+    let text = text.replace("\\n", "\n");
+    let (_, rest) = text.split_once(&format!("-----BEGIN {label}-----"))?;
+    let (base64, _) = rest.split_once(&format!("-----END {label}-----"))?;
+    let base64: String = base64.split_whitespace().collect();
+    STANDARD.decode(base64).ok()
+}
+
+/// Returns an id that no other assertion has.
+fn unique_id() -> Result<String, String> {
+    let mut bytes = [0; 16];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| "the system gives no random numbers".to_owned())?;
+    Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 
 #[cfg(test)]
@@ -80,6 +131,7 @@ mod tests {
             audience: "https://issuer.example/token".to_owned(),
             subject: Some("ann@example.com".to_owned()),
             key: Secret::new(key),
+            proof: None,
         }
     }
 

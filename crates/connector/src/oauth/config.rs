@@ -3,9 +3,9 @@
 use url::Url;
 use value::{Map, Secret, Value};
 
-use super::assertion::Assertion;
+use super::assertion::{Assertion, KeyMarks};
 use super::tenants::SiteSelection;
-use super::{Flow, Gateway, OAuthClient};
+use super::{ClientAuth, Flow, Gateway, OAuthClient};
 use crate::connection::{BaseUrl, BaseUrlError};
 
 /// The `oauth2` section of a manifest. A field for an input holds the name of the input.
@@ -31,13 +31,27 @@ pub(crate) struct OAuthConfig {
     /// Further query parameters of the authorization address.
     pub(crate) parameters: Vec<(String, String)>,
     pub(crate) json: bool,
-    /// True if the client authenticates in a header rather than in the body.
-    pub(crate) basic: bool,
+    /// The proof of the client in token requests.
+    pub(crate) client_auth: ClientAuthConfig,
     /// Further fields of token requests.
     pub(crate) token_parameters: Vec<(String, String)>,
     /// The parts of a signed assertion; `None` for other grants.
     pub(crate) assertion: Option<AssertionConfig>,
     pub(crate) sites: Option<SitesConfig>,
+}
+
+/// The proof of the client in token requests.
+#[derive(Clone, Debug)]
+pub(crate) enum ClientAuthConfig {
+    Body,
+    Basic,
+    /// An assertion that the key in the input of the client's secret signs.
+    Jwt {
+        /// The input with the id of the key.
+        key_id: Option<String>,
+        /// The input with the certificate in PEM.
+        certificate: Option<String>,
+    },
 }
 
 /// The inputs with the parts of a signed assertion.
@@ -121,11 +135,33 @@ impl OAuthConfig {
                 .map(|name| text(inputs, name).to_owned())
                 .filter(|issuer| !issuer.is_empty()),
             json: self.json,
-            basic: self.basic,
+            client_auth: self.client_auth(inputs, &audience)?,
+            session: None,
             token_parameters: self.token_parameters.clone(),
             assertion: self.assertion(inputs, &audience)?,
             sites,
         })
+    }
+
+    /// Builds the proof of the client from checked inputs.
+    fn client_auth(&self, inputs: &Map, token_url: &str) -> Result<ClientAuth, String> {
+        let (key_id, certificate) = match &self.client_auth {
+            ClientAuthConfig::Body => return Ok(ClientAuth::Body),
+            ClientAuthConfig::Basic => return Ok(ClientAuth::Basic),
+            ClientAuthConfig::Jwt { key_id, certificate } => (key_id, certificate),
+        };
+        let given = |name: &Option<String>| {
+            let value = name.as_ref().map(|name| text(inputs, name).to_owned());
+            value.filter(|value| !value.is_empty())
+        };
+        let client = text(inputs, &self.client_id);
+        Ok(ClientAuth::Jwt(Box::new(Assertion {
+            issuer: client.to_owned(),
+            audience: token_url.to_owned(),
+            subject: Some(client.to_owned()),
+            key: Secret::new(text(inputs, &self.client_secret)),
+            proof: Some(KeyMarks::new(given(key_id), given(certificate).as_deref())?),
+        })))
     }
 
     /// Builds the assertion from checked inputs; its issuer is the id of the client.
@@ -144,6 +180,7 @@ impl OAuthConfig {
             audience: given(&config.audience).unwrap_or_else(|| token_url.to_owned()),
             subject: given(&config.subject),
             key: Secret::new(key),
+            proof: None,
         }))
     }
 

@@ -6,6 +6,8 @@
 
 mod assertion;
 mod config;
+mod login;
+pub(crate) mod session;
 mod tenants;
 
 use std::pin::Pin;
@@ -30,8 +32,8 @@ use crate::connection::BaseUrl;
 use crate::http::{ErrorShape, HostPolicy, Http, LogDetail, Request, RequestContext, Response};
 use crate::log::NoLog;
 
-pub(crate) use assertion::{Assertion, GRANT as ASSERTION_GRANT};
-pub(crate) use config::{AssertionConfig, OAuthConfig, SitesConfig};
+pub(crate) use assertion::{Assertion, CLIENT_ASSERTION, GRANT as ASSERTION_GRANT};
+pub(crate) use config::{AssertionConfig, ClientAuthConfig, OAuthConfig, SitesConfig};
 pub use tenants::Site;
 
 /// The largest answer of a token endpoint, or list of sites, in bytes.
@@ -60,13 +62,26 @@ pub struct OAuthClient {
     pub(crate) issuer: Option<String>,
     /// True if token requests are JSON rather than a form; some providers document only that.
     pub(crate) json: bool,
-    /// True if the client's id and secret go into the header `Authorization` of token requests rather than into their body.
-    pub(crate) basic: bool,
+    /// The proof of the client in token requests.
+    pub(crate) client_auth: ClientAuth,
     /// Further fields of token requests.
     pub(crate) token_parameters: Vec<(String, String)>,
     /// The assertion that takes the place of the client's credentials.
     pub(crate) assertion: Option<Assertion>,
+    /// The login that takes the place of the protocol; `None` for OAuth.
+    pub(crate) session: Option<session::Login>,
     pub(crate) sites: Option<tenants::SiteSelection>,
+}
+
+/// The proof of a client in token requests.
+#[derive(Clone, Debug)]
+pub(crate) enum ClientAuth {
+    /// The id and the secret in the body.
+    Body,
+    /// The id and the secret in the header `Authorization`.
+    Basic,
+    /// A signed assertion in the body (RFC 7523, section 2.2).
+    Jwt(Box<Assertion>),
 }
 
 /// Tokens as the provider issued them.
@@ -229,6 +244,9 @@ impl OAuthClient {
     /// # Errors
     /// Returns an error if the provider refuses or cannot be reached.
     pub async fn client_credentials(&self, http: &Http) -> Result<TokenSet, TokenError> {
+        if let Some(login) = &self.session {
+            return self.log_in(http, login).await;
+        }
         let http_client = OAuthHttpClient { client: self, http };
         let reply = self
             .client()
@@ -251,8 +269,8 @@ impl OAuthClient {
         BasicClient::new(ClientId::new(self.client_id.clone()))
             .set_client_secret(ClientSecret::new(self.client_secret.expose().to_owned()))
             .set_token_uri(TokenUrl::from_url(self.token_url.clone()))
-            .set_auth_type(match (self.basic, &self.assertion) {
-                (true, None) => AuthType::BasicAuth,
+            .set_auth_type(match (&self.client_auth, &self.assertion) {
+                (ClientAuth::Basic, None) => AuthType::BasicAuth,
                 _ => AuthType::RequestBody,
             })
     }
@@ -302,6 +320,12 @@ impl OAuthClient {
                 vec![("grant_type".to_owned(), grant), ("assertion".to_owned(), assertion)]
             }
         };
+        if let ClientAuth::Jwt(proof) = &self.client_auth {
+            let signed = proof.signed(&[], now).map_err(|words| self.refuse(words))?;
+            fields.retain(|(name, _)| name != "client_secret");
+            fields.push(("client_assertion_type".to_owned(), CLIENT_ASSERTION.to_owned()));
+            fields.push(("client_assertion".to_owned(), signed.expose().to_owned()));
+        }
         fields.extend(self.token_parameters.iter().cloned());
         Ok(fields)
     }

@@ -12,7 +12,7 @@ use text::diagnostic::{Diagnostic, Report, Source};
 use crate::action::Action;
 use crate::connection::ConnectionType;
 use crate::event::EventSpec;
-use crate::manifest::{self, BuildNative, Head, Manifest, NativeSettings, Natives, Proof};
+use crate::manifest::{self, BuildNative, Head, Idempotency, Manifest, NativeSettings, Natives, Proof};
 use crate::native;
 use shipped::{Loaded, SHIPPED, Shipped};
 
@@ -46,9 +46,9 @@ fn native_connectors() -> [NativeConnector; 4] {
 }
 
 /// Names of the engine, which a user's connector may not take.
-const RESERVED: [&str; 14] = [
+const RESERVED: [&str; 18] = [
     "log", "text", "data", "hash", "http", "mail", "files", "state", "events", "cogwork", "sql", "s3",
-    "sftp", "nats",
+    "sftp", "nats", "sheet", "html", "zip", "gzip",
 ];
 
 /// Returns the names of the built-in connectors.
@@ -93,6 +93,12 @@ pub struct Connector {
     /// The path of a user's manifest; `None` for built-in connectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
+    /// The address of its calls, unless a connection has another one.
+    #[serde(skip)]
+    pub address: Option<String>,
+    /// The placement of the key of a call in HTTP requests; `None` for a connector without a manifest.
+    #[serde(skip)]
+    pub idempotency: Option<Idempotency>,
 }
 
 /// An immutable set of connectors, actions, events and connection types. A reload builds a new one.
@@ -201,6 +207,14 @@ impl Registry {
         loaded.connector.title = title.to_owned();
         self.insert(Arc::new(loaded.with_parts(actions, Vec::new(), events)));
         self
+    }
+
+    /// Adds actions of another crate to a connector without a manifest.
+    #[must_use]
+    pub fn with_more_actions(self, name: &str, more: Vec<Arc<dyn Action>>) -> Self {
+        let Some(loaded) = self.loaded.get(name).cloned() else { return self };
+        let actions = loaded.actions.values().cloned().chain(more).collect();
+        self.with_native(name, &loaded.connector.title, actions)
     }
 
     /// Adds a user's manifests, and returns reports of all files with errors or warnings.

@@ -24,7 +24,7 @@ macro_rules! shipped {
 }
 
 /// The shipped connectors, in the order of lists.
-pub(super) static SHIPPED: [Shipped; 14] = shipped![
+pub(super) static SHIPPED: [Shipped; 16] = shipped![
     "wiki",
     "http",
     "github",
@@ -38,7 +38,9 @@ pub(super) static SHIPPED: [Shipped; 14] = shipped![
     "jira",
     "openai",
     "anthropic",
-    "googleSheets"
+    "googleSheets",
+    "googleDrive",
+    "gitlab"
 ];
 
 /// A manifest that ships with the program.
@@ -91,6 +93,8 @@ impl Loaded {
         loaded.connector.version.clone_from(&head.version);
         loaded.connector.description.clone_from(&head.description);
         loaded.connector.proof.clone_from(&head.proof);
+        loaded.connector.address = head.base.as_ref().map(ToString::to_string);
+        loaded.connector.idempotency = Some(head.idempotency.clone());
         loaded.connector.file = file;
         loaded.with_parts(manifest.actions, manifest.connections, manifest.events)
     }
@@ -106,6 +110,8 @@ impl Loaded {
             actions: Vec::new(),
             events: Vec::new(),
             file: None,
+            address: None,
+            idempotency: None,
         };
         let (actions, connection_types, events) = Default::default();
         Self { connector, actions, connection_types, events }

@@ -83,6 +83,7 @@ pub(super) async fn log_in(caller: &Caller<'_>, settings: &GcpSettings) -> Resul
         audience: account.token_uri.clone(),
         subject: None,
         key: account.private_key.0,
+        proof: None,
     };
     let signed = assertion
         .signed(&[SCOPE.to_owned()], caller.http.timer().now())

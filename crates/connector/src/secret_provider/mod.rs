@@ -191,7 +191,8 @@ impl ProviderClient {
             ProviderSettings::Aws(_) => return Err(Failure::Other("it has no login".to_owned())),
         };
         caller.http.options().redactor.add_secret(issued.token.expose());
-        let lifetime = issued.lifetime.map(|lifetime| lifetime.as_secs() * RENEW_AT_PERCENT / 100);
+        let lifetime =
+            issued.lifetime.map(|lifetime| lifetime.as_secs().saturating_mul(RENEW_AT_PERCENT) / 100);
         let renew_at =
             lifetime.map(|seconds| now.checked_add(Duration::from_secs(seconds)).unwrap_or(Timestamp::MAX));
         *login = Some(Login { token: issued.token.clone(), renew_at });

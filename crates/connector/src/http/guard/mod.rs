@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use url::{Host, Url};
 
@@ -182,6 +182,10 @@ fn normal_name(name: &str) -> String {
 pub(crate) struct Guard {
     allow: AllowList,
     own: Vec<SocketAddr>,
+    /// The servers that are closed like our own listeners, by name and port.
+    servers: Vec<(String, u16)>,
+    /// The last addresses of the servers, by name.
+    server_addresses: Mutex<HashMap<String, Vec<IpAddr>>>,
     pub(super) lookup: Arc<dyn Lookup>,
     /// The ports of requests in flight by host name, because the HTTP client passes only the name to the resolver.
     in_flight: Mutex<HashMap<String, Vec<u16>>>,
@@ -195,7 +199,55 @@ pub(crate) struct InFlight<'g> {
 
 impl Guard {
     pub(super) fn new(allow: AllowList, own: Vec<SocketAddr>, lookup: Arc<dyn Lookup>) -> Self {
-        Self { allow, own, lookup, in_flight: Mutex::default() }
+        let (servers, server_addresses, in_flight) = Default::default();
+        Self { allow, own, servers, server_addresses, lookup, in_flight }
+    }
+
+    /// Closes these servers too, by name and port.
+    pub(super) fn with_servers(mut self, servers: &[(String, u16)]) -> Self {
+        for (name, port) in servers {
+            match name.trim_matches(['[', ']']).parse() {
+                Ok(address) => self.own.push(SocketAddr::new(address, *port)),
+                Err(_) => self.servers.push((normal_name(name), *port)),
+            }
+        }
+        self
+    }
+
+    /// Looks up the closed servers on a port, before an address is compared with theirs: they may have moved. A name that cannot be
+    /// resolved keeps its last addresses.
+    pub(super) async fn look_up_servers(&self, is_port: impl Fn(u16) -> bool) {
+        for (name, _) in self.servers.iter().filter(|(_, port)| is_port(*port)) {
+            if let Ok(found) = self.lookup.lookup(name).await
+                && !found.is_empty()
+            {
+                self.server_addresses().insert(name.clone(), found);
+            }
+        }
+    }
+
+    fn server_addresses(&self) -> MutexGuard<'_, HashMap<String, Vec<IpAddr>>> {
+        self.server_addresses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns true if a connection ends at one of our own listeners or at a closed server.
+    fn is_own(&self, name: Option<&str>, address: IpAddr, is_port: impl Fn(u16) -> bool) -> bool {
+        let name = name.map(normal_name);
+        let known = self.server_addresses();
+        let is_server = |server: &String| {
+            name.as_ref() == Some(server)
+                || known
+                    .get(server)
+                    .is_some_and(|known| known.iter().any(|own| is_same_machine(*own, address)))
+        };
+        self.own.iter().any(|own| is_port(own.port()) && is_same_machine(own.ip(), address))
+            || self.servers.iter().any(|(server, port)| is_port(*port) && is_server(server))
+    }
+
+    /// Looks up the closed servers that the requests in flight to a name may reach.
+    pub(super) async fn look_up_servers_of(&self, name: &str) {
+        let ports = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        self.look_up_servers(|port| ports.as_ref().is_none_or(|ports| ports.contains(&port))).await;
     }
 
     /// Checks the address of a request as far as possible without resolving names, and registers its port.
@@ -223,6 +275,7 @@ impl Guard {
     /// Resolves a host and returns its addresses, at least one, after checking all of them.
     pub(super) async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<IpAddr>> {
         let refused = |reason| io::Error::other::<BlockedAddress>(reason);
+        self.look_up_servers(|own| own == port).await;
         let name = match Host::parse(host) {
             Ok(Host::Ipv4(address)) => return self.check_literal(address.into(), port).map_err(refused),
             Ok(Host::Ipv6(address)) => return self.check_literal(address.into(), port).map_err(refused),
@@ -273,7 +326,7 @@ impl Guard {
         is_port: impl Fn(u16) -> bool,
     ) -> Result<(), BlockedAddress> {
         let host = || name.map_or_else(|| address.to_string(), str::to_owned);
-        if self.own.iter().any(|own| is_port(own.port()) && is_same_machine(own.ip(), address)) {
+        if self.is_own(name, address, is_port) {
             return Err(BlockedAddress::Own { host: host(), address });
         }
         match blocked_reason(address) {

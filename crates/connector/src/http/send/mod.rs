@@ -3,9 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use ::http::header::{
-    ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, AUTHORIZATION, CONTENT_TYPE, LOCATION, USER_AGENT,
-};
+use ::http::header::{ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_TYPE, LOCATION, USER_AGENT};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use bytes::Bytes;
 use model::{ActionError, ErrorKind};
@@ -88,8 +86,9 @@ impl Http {
     ) -> SendResult {
         let mut url = request.url.clone();
         let mut headers = headers(request, context);
-        if let Some(token) = token {
-            headers.insert(AUTHORIZATION, bearer(token)?);
+        if let (Some(token), Some(connection)) = (token, context.connection) {
+            let header = connection.token_header();
+            headers.insert(header.name.clone(), header.value(token)?);
         }
         for _ in 0..=MAX_REDIRECTS {
             let response = self.exchange(request, &url, &headers, context).await?;
@@ -155,6 +154,7 @@ impl Http {
         headers: &HeaderMap,
         context: &RequestContext<'_>,
     ) -> SendResult {
+        self.guard.look_up_servers(|port| url.port_or_known_default() == Some(port)).await;
         let _in_flight = self.guard.enter(url).map_err(|reason| transport_failure::blocked(&reason))?;
         let requested_at = self.timer().now();
         let _permit = self.host_limits.acquire(url).await;
@@ -355,14 +355,6 @@ fn history_url(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
     format!("{}://{host}{port}{}", url.scheme(), url.path())
-}
-
-fn bearer(token: &Secret) -> Result<HeaderValue, ActionError> {
-    let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose())).map_err(|_| {
-        ActionError::new(ErrorKind::Connection, "the token that was issued cannot be sent in a header")
-    })?;
-    value.set_sensitive(true);
-    Ok(value)
 }
 
 trait RetainCrossOrigin {

@@ -51,10 +51,13 @@ fn action(
     let mut wired = wired(reader.take("inputs"), declared, diagnostics);
     let mut fixed = fixed(reader.take("fixed"), diagnostics);
     let encoding = encoding(reader.take("encoding"), diagnostics);
+    let is_download = download(&mut reader);
     let answer = reader.take("answer").choice(&BodyFormat::NAMES).map_or(BodyFormat::Json, BodyFormat::parse);
+    let answer = if is_download { BodyFormat::Binary } else { answer };
     let pages = pages(reader.take("paging"), head, diagnostics);
     let effect = reader.take("effect").one_of(&[("read", Effect::Read), ("write", Effect::Write)]);
     let (results, result) = types.results(reader.take("results")).unzip();
+    let result = result.or_else(|| is_download.then(|| "the file".to_owned()));
     let mut results = results.unwrap_or_else(|| answered(answer));
     let mut example = reader.required("example").map("an example").map(read_example);
     let own_key = service::idempotency(reader.take("idempotency"), diagnostics);
@@ -67,15 +70,14 @@ fn action(
     }
     reader.finish();
     let line = line?;
-    check_graphql(&line, line_span, graphql.as_ref(), &wired, diagnostics);
+    check_method(&line, line_span, graphql.is_some(), is_download, diagnostics);
+    check_graphql(graphql.as_ref(), &wired, diagnostics);
     if let Some(call) = &graphql {
         add_query(call, &mut fixed, example.as_mut().map(|(example, _)| example));
     }
     check_places(&line, line_span, &mut wired, &fixed, diagnostics);
     let (mut specs, wires): (Vec<_>, _) = wired.into_iter().map(|wired| (wired.spec, wired.wire)).unzip();
-    if pages.is_some() {
-        add_list_inputs(&mut specs);
-    }
+    add_list_inputs(&mut specs, pages.is_some());
     let spec = ActionSpec {
         name: format!("{}.{}", head.name, entry.key),
         title,
@@ -97,6 +99,7 @@ fn action(
         fixed,
         encoding: encoding.unwrap_or(Encoding::Json),
         answer,
+        is_download,
         answers,
         paging: pages,
         is_graphql: graphql.is_some(),
@@ -125,6 +128,14 @@ fn checked(
     action
 }
 
+/// Reads `download`, beside which nothing can say what the answer is.
+fn download(reader: &mut MapReader<'_, '_>) -> bool {
+    for other in ["answer", "results", "paging", "graphql"] {
+        reader.at_most_one_of(&["download", other]);
+    }
+    reader.take("download").bool().unwrap_or(false)
+}
+
 /// Adds the query to the body, and to the body of the example, which shows the variables only.
 fn add_query(call: &GraphqlCall, fixed: &mut Vec<(RequestLocation, Value)>, example: Option<&mut Example>) {
     let query = Value::from(call.query.as_str());
@@ -135,9 +146,9 @@ fn add_query(call: &GraphqlCall, fixed: &mut Vec<(RequestLocation, Value)>, exam
     }
 }
 
-/// Adds the inputs of every list that the action does not declare itself.
-fn add_list_inputs(specs: &mut Vec<InputSpec>) {
-    let mut own = fetch_all::inputs();
+/// Adds the inputs of every list that the action does not declare itself, if the action is a list.
+fn add_list_inputs(specs: &mut Vec<InputSpec>, is_list: bool) {
+    let mut own = if is_list { fetch_all::inputs() } else { Vec::new() };
     own.retain(|own| !specs.iter().any(|spec| spec.name == own.name));
     specs.extend(own);
 }
@@ -191,20 +202,29 @@ fn graphql(mut reader: MapReader<'_, '_>) -> Option<GraphqlCall> {
     Some(GraphqlCall { query: query? })
 }
 
-/// Reports variables that the query does not declare, and a request that cannot carry a query.
-fn check_graphql(
+/// Reports a request that cannot carry a query, or that downloads nothing.
+fn check_method(
     line: &Line,
     line_span: Span,
-    call: Option<&GraphqlCall>,
-    wired: &[Wired],
+    is_graphql: bool,
+    is_download: bool,
     diagnostics: &Diagnostics,
 ) {
+    let (message, help) = match &line.method {
+        method if is_graphql && *method != Method::POST => {
+            (format!("a {method} carries no GraphQL query"), "write `POST` and the path")
+        }
+        method if is_download && *method != Method::GET => {
+            (format!("a {method} downloads nothing"), "write `GET` and the path")
+        }
+        _ => return,
+    };
+    diagnostics.push(Diagnostic::error("wrong-place", message, line_span).help(help));
+}
+
+/// Reports variables that the query does not declare.
+fn check_graphql(call: Option<&GraphqlCall>, wired: &[Wired], diagnostics: &Diagnostics) {
     let Some(call) = call else { return };
-    if line.method != Method::POST {
-        let message = format!("a {} carries no GraphQL query", line.method);
-        diagnostics
-            .push(Diagnostic::error("wrong-place", message, line_span).help("write `POST` and the path"));
-    }
     for input in wired {
         for variable in input.wire.places.iter().filter_map(variable) {
             if !declares(&call.query, variable) {

@@ -11,12 +11,17 @@ use value::{Map, Value};
 
 use super::check_identifier;
 use crate::action::Action;
-use crate::event::{EventSource, EventSpec, PolledEvent, Since, SubscribedEvent, SubscriptionListing};
+use crate::connection::ConnectionType;
+use crate::event::{
+    EventSource, EventSpec, PolledEvent, Since, SubscribedEvent, SubscriptionListing, SubscriptionRenewal,
+};
 use crate::input::convert_value;
 use crate::manifest::Head;
 
 /// The default polling interval.
 const USUAL_PERIOD: Duration = Duration::from_secs(5 * 60);
+/// The default time before the end of a subscription at which it is renewed.
+const USUAL_BEFORE: Duration = Duration::from_secs(60 * 60);
 /// The default time by which a record may appear late.
 const USUAL_OVERLAP: Duration = Duration::from_secs(2 * 60);
 
@@ -24,16 +29,18 @@ const USUAL_OVERLAP: Duration = Duration::from_secs(2 * 60);
 pub(super) fn read(
     field: Field<'_, '_>,
     head: &Head,
-    actions: &[Arc<dyn Action>],
+    (actions, connections): (&[Arc<dyn Action>], &[ConnectionType]),
     diagnostics: &Diagnostics,
 ) -> Vec<EventSpec> {
     let entries = field.entries().into_iter().flatten();
-    entries.filter_map(|entry| event(entry, &EventContext { head, actions, diagnostics })).collect()
+    let context = EventContext { head, actions, connections, diagnostics };
+    entries.filter_map(|entry| event(entry, &context)).collect()
 }
 
 struct EventContext<'a> {
     head: &'a Head,
     actions: &'a [Arc<dyn Action>],
+    connections: &'a [ConnectionType],
     diagnostics: &'a Diagnostics,
 }
 
@@ -88,8 +95,10 @@ impl EventContext<'_> {
             let newest = self.input_of(since.required("newest"), action);
             let overlap = since.take("overlap");
             let overlap = overlap.name().is_some().then(|| self.input_of(overlap, action));
+            let trigger = since.take("trigger");
+            let trigger = trigger.name().is_some().then(|| self.input_of(trigger, action));
             since.finish();
-            Since { input, newest, overlap }
+            Since { input, newest, overlap, trigger }
         });
         let own_cursor = reader.take("cursor");
         let own_cursor = own_cursor.name().is_some().then(|| self.input_of(own_cursor, action));
@@ -126,7 +135,10 @@ impl EventContext<'_> {
     ) -> Option<(EventSource, Vec<InputSpec>)> {
         let subscribe = self.action(reader.required("subscribe"));
         let with = self.with(reader.take("with"), subscribe);
-        let [url, secret] = ["url", "secret"].map(|key| self.input_of(reader.required(key), subscribe));
+        let url = self.input_of(reader.required("url"), subscribe);
+        let is_ours = reader.exactly_one_of(&["secret", "verifySecret"]) != Some("verifySecret");
+        let secret = is_ours.then(|| self.input_of(reader.take("secret"), subscribe));
+        let verify_secret = (!is_ours).then(|| self.connection_secret(reader.take("verifySecret")));
         let id = reader.required("id").name().unwrap_or_default().to_owned();
         let unsubscribe = self.action(reader.required("unsubscribe"));
         let id_input = reader.take("idInput");
@@ -136,14 +148,12 @@ impl EventContext<'_> {
             .map("how subscriptions are listed")
             .and_then(|list| self.listed(list))
             .map(Box::new);
+        let renew = reader.take("renew").map("how a subscription is renewed");
+        let renew = renew.and_then(|reader| self.renewed(reader, subscribe)).map(Box::new);
         let verify = reader.required("verify").name().unwrap_or_default().to_owned();
+        let challenge = reader.take("challenge").name().map(str::to_owned);
         let (delivery, delivery_path) = self.delivery(reader.take("delivery"));
-        if !verify.is_empty() && language::load::event_webhook(&verify, "x").is_none() {
-            let message = format!("`{verify}` is no preset by which requests are verified");
-            let span = reader.key_span("verify");
-            let help = "the presets are those of `webhook.verify` that take one secret";
-            self.diagnostics.push(Diagnostic::error("unknown-value", message, span).help(help));
-        }
+        self.check_presets(&verify, challenge.as_deref(), &reader);
         let only = reader.take("only").map("what a request is about").map(|mut reader| {
             let header = reader.required("header").name().unwrap_or_default().to_ascii_lowercase();
             let is = reader.required("is").name().unwrap_or_default().to_owned();
@@ -160,16 +170,78 @@ impl EventContext<'_> {
             with,
             url,
             secret,
+            verify_secret,
             id,
             unsubscribe,
             id_input,
             list,
+            renew,
             verify,
+            challenge,
             delivery,
             delivery_path,
             only,
         };
         Some((EventSource::Hook(hook), inputs))
+    }
+
+    /// Reads the name of an input that all connection types have as a secret.
+    fn connection_secret(&self, field: Field<'_, '_>) -> String {
+        let name = field.name().unwrap_or_default();
+        let lacks = |kind: &&ConnectionType| !kind.input(name).is_some_and(|input| input.secret);
+        let lacking = self.connections.iter().find(lacks).map(|kind| kind.name.as_str());
+        if let Some(kind) = lacking.or(self.connections.is_empty().then_some("none")) {
+            let message =
+                format!("`{name}` is not a secret input of each connection type: `{kind}` has none");
+            field.error("unknown-input", message);
+        }
+        name.to_owned()
+    }
+
+    /// Reports presets that no event can have.
+    fn check_presets(&self, verify: &str, challenge: Option<&str>, reader: &MapReader<'_, '_>) {
+        let error = |key, message: String, help| {
+            let diagnostic = Diagnostic::error("unknown-value", message, reader.key_span(key));
+            self.diagnostics.push(diagnostic.help(help));
+        };
+        if !verify.is_empty() && language::load::event_webhook(verify, None, "x").is_none() {
+            let help = "the presets are those of `webhook.verify` that take one secret";
+            error("verify", format!("`{verify}` is no preset by which requests are verified"), help);
+        } else if let Some(challenge) = challenge
+            && language::load::event_webhook(verify, Some(challenge), "x").is_none()
+        {
+            let help = "the presets are those of `webhook.challenge` that need nothing else";
+            error("challenge", format!("`{challenge}` is no preset by which challenges are answered"), help);
+        }
+    }
+
+    /// Reads how a subscription is renewed.
+    fn renewed(
+        &self,
+        mut reader: MapReader<'_, '_>,
+        subscribe: Option<&dyn Action>,
+    ) -> Option<SubscriptionRenewal> {
+        let action = self.action(reader.required("action"));
+        let with = self.with(reader.take("with"), action);
+        let id_input = reader.take("idInput");
+        let id_input = id_input.is_present().then(|| self.input_of(id_input, action));
+        let until = reader.take("until");
+        let until = until.is_present().then(|| {
+            self.input_of(until, subscribe);
+            self.input_of(until, action)
+        });
+        let expires = reader.take("expires").name().map(str::to_owned);
+        let lasts = reader.required("lasts").duration();
+        let before = reader.take("before").duration().unwrap_or(USUAL_BEFORE);
+        if lasts.is_some_and(|lasts| lasts <= before) {
+            let message =
+                "a subscription has to last longer than the time before its end at which it is renewed";
+            let diagnostic = Diagnostic::error("wrong-place", message, reader.key_span("lasts"));
+            self.diagnostics.push(diagnostic.help("give a longer `lasts`, or a shorter `before`"));
+        }
+        reader.finish();
+        let (action, lasts) = (action?.spec().name.clone(), lasts?);
+        Some(SubscriptionRenewal { action, with, id_input, until, lasts, expires, before })
     }
 
     /// Reads the place of the delivery id: the name of a header, or `{body: path}`.

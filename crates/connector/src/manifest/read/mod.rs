@@ -99,7 +99,7 @@ fn manifest(node: &Node, natives: &Natives, diagnostics: &Diagnostics) -> Option
         let help = "add `actions:` with at least one action";
         diagnostics.push(Diagnostic::error("missing-key", message, node.head()).help(help));
     }
-    let events = event::read(reader.take("events"), &head, &actions, diagnostics);
+    let events = event::read(reader.take("events"), &head, (&actions, &connections), diagnostics);
     warn_unused(&declared, diagnostics);
     types.warn_unused();
     reader.finish();

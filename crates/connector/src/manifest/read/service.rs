@@ -15,7 +15,7 @@ pub(super) fn errors(mut reader: MapReader<'_, '_>) -> ErrorShape {
         items.into_iter().filter_map(|item| item.name().map(str::to_owned)).collect::<Vec<_>>()
     };
     let (message, detail, code) = (list("message"), list("detail"), list("code"));
-    let (request_id, retry) = (list("requestId"), list("retry"));
+    let (request_id, retry, unknown) = (list("requestId"), list("retry"), list("unknown"));
     let when = reader.take("when").map("the mark of a refusal").and_then(|mut mark| {
         let path = mark.required("path").name().map(str::to_owned);
         let is = mark.take("is").node().map(|node| Value::from_serde(node.to_json()));
@@ -23,20 +23,25 @@ pub(super) fn errors(mut reader: MapReader<'_, '_>) -> ErrorShape {
         Some(RefusalMark { path: path?, is })
     });
     let retry_after = reader.take("retryAfter").name().map(str::to_owned);
-    if !retry.is_empty() && code.is_empty() {
-        let message = "`retry` lists codes, and nothing says where an answer has its code";
-        let diagnostic = Diagnostic::error("missing-key", message, reader.key_span("retry"));
-        reader.diagnostics().push(diagnostic.help("add `code: path` beside it"));
+    for (key, codes) in [("retry", &retry), ("unknown", &unknown)] {
+        if !codes.is_empty() && code.is_empty() {
+            let message = format!("`{key}` lists codes, and nothing says where an answer has its code");
+            let diagnostic = Diagnostic::error("missing-key", message, reader.key_span(key));
+            reader.diagnostics().push(diagnostic.help("add `code: path` beside it"));
+        }
     }
     reader.finish();
-    ErrorShape { message, detail, code, request_id, when, retry, retry_after }
+    ErrorShape { message, detail, code, request_id, when, retry, unknown, retry_after }
 }
 
-/// Reads the placement of the key of a call: `none`, `{header: NAME}` or `{body: PATH}`. `None` if the key is absent.
+/// Reads the placement of the key of a call: `none`, `safe`, `{header: NAME}` or `{body: PATH}`. `None` if the key is absent.
 pub(super) fn idempotency(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Idempotency> {
     let node = field.node()?;
     if node.as_map().is_none() {
-        return field.choice(&["none"]).map(|_| Idempotency::None);
+        let words = [("none", false), ("safe", true)];
+        return field
+            .one_of(&words)
+            .map(|is_safe| if is_safe { Idempotency::Safe } else { Idempotency::None });
     }
     let mut reader = MapReader::new(node, "idempotency", diagnostics)?;
     let placed = match reader.exactly_one_of(&["header", "body"]) {

@@ -1,6 +1,8 @@
+mod download;
 mod paging;
 mod schema;
 mod service;
+mod session;
 mod types;
 
 use ::http::{HeaderMap, HeaderValue, StatusCode};

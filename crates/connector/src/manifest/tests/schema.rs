@@ -96,6 +96,12 @@ fn the_reader_allows_exactly_the_keys_of_the_schema() {
         "/$defs/connection/properties/auth/properties/sigv4",
         &["connections: {a: {auth: {sigv4: {zzz: 1}}}}"],
     );
+    let session = "/$defs/connection/properties/auth/properties/session";
+    check(session, &["connections: {a: {auth: {session: {zzz: 1}}}}"]);
+    for key in ["token", "send"] {
+        let text = format!("connections: {{a: {{auth: {{session: {{{key}: {{zzz: 1}}}}}}}}}}");
+        check(&format!("{session}/properties/{key}"), &[&text]);
+    }
     check("/$defs/credentialField", &["connections: {a: {auth: {header: [{zzz: 1}]}}}"]);
     check("/$defs/credentialField", &["connections: {a: {auth: {query: {zzz: 1}}}}"]);
     check_typed("/$defs/connectionInput", "connections: {a: {inputs: {b: {type: TYPE, zzz: 1}}}}");

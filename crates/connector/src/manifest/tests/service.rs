@@ -11,7 +11,7 @@ use crate::http::HttpOptions;
 use crate::http::testing::{ServerReply, Waits};
 
 /// Returns a manifest with these keys and actions, whose connection has this `auth`.
-fn manifest_with(keys: &str, auth: &str, actions: &str) -> String {
+pub(super) fn manifest_with(keys: &str, auth: &str, actions: &str) -> String {
     format!(
         "connector: shop
 title: Shop
@@ -36,7 +36,7 @@ inputs:
 }
 
 /// The double of a service with the manifest that calls it.
-struct Double {
+pub(super) struct Double {
     server: Server,
     manifest: Manifest,
     connection: ResolvedConnection,
@@ -45,7 +45,10 @@ struct Double {
 }
 
 impl Double {
-    async fn start(text: &str, respond: impl Fn(usize, &str) -> ServerReply + Send + Sync + 'static) -> Self {
+    pub(super) async fn start(
+        text: &str,
+        respond: impl Fn(usize, &str) -> ServerReply + Send + Sync + 'static,
+    ) -> Self {
         let server = Server::start(respond).await;
         let (manifest, errors) = read_text(&text.replace("https://shop.example/v1", &server.url("/v1")));
         let manifest = manifest.unwrap_or_else(|| panic!("{errors}"));
@@ -55,7 +58,7 @@ impl Double {
         Self { server, manifest, connection, http, log: Lines::default() }
     }
 
-    async fn call(&self, inputs: &str) -> Result<Value, ActionError> {
+    pub(super) async fn call(&self, inputs: &str) -> Result<Value, ActionError> {
         let action = &self.manifest.actions[0];
         let inputs = Value::from_json(inputs.as_bytes(), value::JsonLimits::default()).expect("JSON");
         let inputs =
@@ -77,14 +80,14 @@ impl Double {
         requests.last().and_then(|request| request.split_once("\r\n\r\n")).expect("a request").1.to_owned()
     }
 
-    fn header(&self, name: &str) -> Option<String> {
+    pub(super) fn header(&self, name: &str) -> Option<String> {
         let requests = self.server.requests();
         let prefix = format!("{name}: ");
         requests.last()?.lines().find_map(|line| line.strip_prefix(&prefix).map(str::to_owned))
     }
 }
 
-fn ok(body: &str) -> ServerReply {
+pub(super) fn ok(body: &str) -> ServerReply {
     testing::reply("200 OK\r\ncontent-type: application/json", body.as_bytes())
 }
 
@@ -102,7 +105,7 @@ const POST_ONE: &str = "  make:
     example: {with: {id: '1'}, request: POST /v1/items, body: {name: '1'}}
 ";
 
-fn get_one() -> String {
+pub(super) fn get_one() -> String {
     GET_ONE.replace("/v1/items/1", "/items/1")
 }
 
@@ -132,6 +135,21 @@ async fn an_answer_with_the_mark_of_a_refusal_is_an_error_of_its_code() {
     let busy = double.call(r#"{"id": "a"}"#).await.expect_err("it is refused");
     assert_eq!((busy.kind.clone(), busy.retry_after_ms), (ErrorKind::Network, Some(2000)));
     assert_eq!(busy.message, "Shop answered 200 rate_limited; it asks to wait 2s");
+}
+
+#[tokio::test]
+async fn a_refusal_in_the_middle_of_the_work_leaves_the_outcome_of_a_change_unknown() {
+    let errors = "errors: {code: error, when: {path: ok, is: false}, unknown: [internal_error]}\n";
+    let failed = |method: &str| {
+        let text = manifest_with(errors, "{bearer: key}", method);
+        async move {
+            let double = Double::start(&text, |_, _| ok(r#"{"ok": false, "error": "internal_error"}"#)).await;
+            let error = double.call(r#"{"id": "a"}"#).await.expect_err("it is refused");
+            (error.kind.clone(), error.outcome_unknown)
+        }
+    };
+    assert_eq!(failed(&post_one()).await, (ErrorKind::Response, true));
+    assert_eq!(failed(&get_one()).await, (ErrorKind::Network, false));
 }
 
 #[tokio::test]
@@ -225,6 +243,31 @@ async fn a_client_may_authenticate_in_a_header() {
     assert!(request.ends_with("grant_type=client_credentials"), "{request}");
     let in_body = token_request(&auth.replace(", clientAuth: basic", "")).await;
     assert!(in_body.contains("client_secret=o-secret") && !in_body.contains("authorization"), "{in_body}");
+}
+
+#[tokio::test]
+async fn a_client_may_prove_itself_with_an_assertion() {
+    let auth = "{oauth2: {grant: clientCredentials, tokenUrl: team, clientId: other, clientSecret: key, clientAuth: jwt, keyId: other}}";
+    let request = token_request(auth).await;
+    let body = request.split("\r\n\r\n").nth(1).expect("a body");
+    let fields: std::collections::HashMap<_, _> =
+        url::form_urlencoded::parse(body.as_bytes()).into_owned().collect();
+    assert_eq!(fields["grant_type"], "client_credentials");
+    assert_eq!(fields["client_assertion_type"], "urn:ietf:params:oauth:client-assertion-type:jwt-bearer");
+    assert!(!fields.contains_key("client_secret") && !body.contains("PRIVATE"), "{body}");
+    let part = |index: usize| -> serde_json::Value {
+        use base64::Engine as _;
+        let part = fields["client_assertion"].split('.').nth(index).expect("a part");
+        let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(part).expect("base64");
+        serde_json::from_slice(&bytes).expect("JSON")
+    };
+    assert_eq!((&part(0)["kid"], &part(0)["alg"]), (&"o-secret".into(), &"RS256".into()));
+    let claims = part(1);
+    assert_eq!((&claims["iss"], &claims["sub"]), (&"o-secret".into(), &"o-secret".into()));
+    assert!(claims["aud"].as_str().is_some_and(|url| url.ends_with("/token")), "{claims}");
+    assert_eq!(claims["exp"].as_i64().zip(claims["iat"].as_i64()).map(|(end, begin)| end - begin), Some(300));
+    let other = token_request(auth).await;
+    assert_ne!(body, other.split("\r\n\r\n").nth(1).expect("a body"), "each proof has an id of its own");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `data.*`: conversions of JSON, XML and CSV between text and values.
+//! `data.*`: conversions of JSON and XML between text and values. The actions for CSV are in the crate `systems`.
 
 mod xml;
 
@@ -17,7 +17,7 @@ const MAX_OUTPUT: usize = 16 << 20;
 
 /// Returns the actions of the connector.
 pub(crate) fn actions() -> Vec<Arc<dyn Action>> {
-    let declared = [parse_json(), to_json(), parse_xml(), to_xml(), parse_csv(), to_csv()];
+    let declared = [parse_json(), to_json(), parse_xml(), to_xml()];
     declared.into_iter().map(PureActionSpec::action).collect()
 }
 
@@ -108,58 +108,8 @@ fn to_xml() -> PureActionSpec {
     }
 }
 
-fn parse_csv() -> PureActionSpec {
-    PureActionSpec {
-        name: "data.parseCsv",
-        title: "Parse CSV",
-        about: Some("All cells are texts; convert them yourself, since only you know the meaning of `007`."),
-        inputs: vec![
-            document("The CSV: text, or a file."),
-            defaulted(
-                "header",
-                InputType::Boolean,
-                true,
-                "`true`: the first row names the columns; `false`: a row is a list.",
-            ),
-            delimiter(),
-        ],
-        gives: (
-            "a list of maps by column; without a header a list of lists",
-            ResultType::list(ResultType::Any),
-        ),
-        example: json!({"data": "id,quantity\n17,2\n18,5\n"}),
-        run: |inputs| function("parseCsv", inputs),
-    }
-}
-
-fn to_csv() -> PureActionSpec {
-    let texts = InputType::List { items: Box::new(InputType::Text) };
-    PureActionSpec {
-        name: "data.toCsv",
-        title: "Write values as CSV",
-        about: None,
-        inputs: vec![
-            required(
-                "rows",
-                InputType::List { items: Box::new(InputType::Any) },
-                "The rows: maps, or lists.",
-            ),
-            optional("columns", texts, "The columns, in order; all columns if not given."),
-            defaulted("header", InputType::Boolean, true, "`true`: the first row names the columns."),
-            delimiter(),
-        ],
-        gives: ("the CSV, as text", ResultType::Text),
-        example: json!({"rows": [{"id": "17", "quantity": 2}, {"id": "18", "quantity": 5}]}),
-        run: |inputs| function("toCsv", inputs),
-    }
-}
-
 fn document(about: &str) -> InputSpec {
     required("data", InputType::Any, about)
-}
-
-fn delimiter() -> InputSpec {
-    defaulted("delimiter", InputType::Text, ",", "The character between two cells.")
 }
 
 fn bounded(text: String) -> Result<Value, String> {

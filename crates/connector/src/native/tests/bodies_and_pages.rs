@@ -177,8 +177,6 @@ async fn data_actions_convert_values() {
             r#"{"value": {"a": {"b": ["1", "2"]}}, "declaration": false}"#,
             r#""<a><b>1</b><b>2</b></a>""#,
         ),
-        ("data.parseCsv", r#"{"data": "id;n\n17;2\n", "delimiter": ";"}"#, r#"[{"id":"17","n":"2"}]"#),
-        ("data.toCsv", r#"{"rows": [{"id": "17", "n": 2}], "columns": ["n", "id"]}"#, r#""n,id\n2,17\n""#),
         ("hash.digest", r#"{"data": "abc", "algorithm": "md5"}"#, r#""900150983cd24fb0d6963f7d28e17f72""#),
         (
             "hash.hmac",
@@ -216,7 +214,7 @@ async fn the_examples_of_pure_actions_return_the_declared_type() {
         assert_eq!(spec.results.type_mismatches(&result), Vec::<String>::new(), "{}", spec.name);
         tried += 1;
     }
-    assert!(tried >= 16, "{tried}");
+    assert!(tried >= 14, "{tried}");
 }
 
 #[tokio::test]

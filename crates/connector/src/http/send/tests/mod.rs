@@ -157,6 +157,30 @@ async fn own_listeners_are_never_called() {
 }
 
 #[tokio::test]
+async fn the_server_of_the_store_is_never_called_wherever_its_name_leads_now() {
+    let server = Server::start(|_, _| reply("200 OK", b"")).await;
+    let (port, address) = (server.address.port(), server.address.ip());
+    let elsewhere = "127.0.0.2".parse().expect("an address");
+    // At the start the name led elsewhere, and another one cannot be resolved at all.
+    let names = Names(
+        [("db.test", vec![address]), ("own.test", vec![address]), ("old.test", vec![elsewhere])].into(),
+    );
+    let blocked_servers = vec![("gone.test".to_owned(), port), ("DB.test.".to_owned(), port)];
+    let options = HttpOptions { blocked_servers, lookup: Arc::new(names), ..local() };
+    for url in ["db.test", "own.test", "gone.test", "127.0.0.1"] {
+        let url = format!("http://{url}:{port}/");
+        let (kind, words) = match url.contains("gone") {
+            true => (ErrorKind::Network, "no such name"),
+            false => (ErrorKind::Blocked, "the server of its store"),
+        };
+        check(send(options.clone(), &request(Method::GET, &url)).await, kind, words);
+    }
+    assert_eq!(server.requests().len(), 0);
+    let other = Server::start(|_, _| reply("200 OK", b"")).await;
+    assert!(send(options, &request(Method::GET, &other.url("/"))).await.is_ok(), "only its port is closed");
+}
+
+#[tokio::test]
 async fn every_redirect_target_is_checked() {
     for (location, kind) in [
         ("http://10.0.0.1/", ErrorKind::Blocked),

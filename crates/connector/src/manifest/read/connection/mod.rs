@@ -1,6 +1,7 @@
 //! Reads the connection types of a manifest.
 
 mod oauth;
+mod session;
 
 use std::sync::Arc;
 
@@ -99,7 +100,7 @@ fn address(reader: &mut MapReader<'_, '_>, check: &Check<'_>, fixed: Option<&Bas
 
 fn auth(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Auth {
     let auth = match reader
-        .exactly_one_of(&["basic", "bearer", "header", "query", "path", "oauth2", "sigv4", "none"])
+        .exactly_one_of(&["basic", "bearer", "header", "query", "path", "oauth2", "session", "sigv4", "none"])
     {
         Some("basic") => reader.take("basic").map("basic").map(|mut basic| {
             let user = check.inputs(basic.required("user"));
@@ -131,6 +132,11 @@ fn auth(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Auth {
             .map("oauth2")
             .and_then(|reader| oauth::read(reader, check))
             .map(|rule| Auth::OAuth2(Box::new(rule))),
+        Some("session") => reader
+            .take("session")
+            .map("session")
+            .and_then(|reader| session::read(reader, &|name, span| check.named(name, span)))
+            .map(|rule| Auth::Session(Box::new(rule))),
         _ => None,
     };
     reader.finish();
@@ -202,6 +208,13 @@ fn check_secrets(auth: &Auth, check: &Check<'_>, span: Span) {
             fields.iter().filter(|field| !field.optional).flat_map(|field| &field.value).collect()
         }
         Auth::OAuth2(rule) => vec![&rule.client_secret],
+        Auth::Session(rule) => {
+            let is_secret =
+                |name: &String| check.inputs.iter().any(|input| input.spec.name == *name && input.secret);
+            let mut names = rule.inputs.iter().map(|(name, _)| name);
+            // The name of a user may be seen.
+            if names.clone().any(is_secret) { Vec::new() } else { names.by_ref().collect() }
+        }
         Auth::SigV4(rule) => [&rule.secret_key].into_iter().chain(&rule.session_token).collect(),
     };
     let open = check.inputs.iter().filter(|input| names.contains(&&input.spec.name) && !input.secret);

@@ -3,7 +3,7 @@
 use text::yaml::{Field, MapReader};
 
 use super::Check;
-use crate::oauth::{AssertionConfig, Flow, OAuthConfig, SitesConfig};
+use crate::oauth::{AssertionConfig, ClientAuthConfig, Flow, OAuthConfig, SitesConfig};
 
 pub(super) fn read(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Option<OAuthConfig> {
     // With an assertion a client gets tokens by itself, too.
@@ -40,7 +40,14 @@ pub(super) fn read(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Option<O
     });
     let parameters = pairs(reader.take("parameters"));
     let token_parameters = pairs(reader.take("tokenParameters"));
-    let client_auth = reader.take("clientAuth").one_of(&[("body", false), ("basic", true)]);
+    let client_auth = match reader.take("clientAuth").choice(&["body", "basic", "jwt"]) {
+        Some("basic") => ClientAuthConfig::Basic,
+        Some("jwt") => ClientAuthConfig::Jwt {
+            key_id: input(&mut reader, "keyId"),
+            certificate: input(&mut reader, "certificate"),
+        },
+        _ => ClientAuthConfig::Body,
+    };
     let json = reader.take("request").one_of(&[("form", false), ("json", true)]).unwrap_or(false);
     let sites = reader.take("sites").map("sites").and_then(|reader| sites(reader, check));
     reader.finish();
@@ -59,7 +66,7 @@ pub(super) fn read(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Option<O
         issuer: issuer.filter(|_| !asserts),
         parameters,
         json,
-        basic: client_auth.unwrap_or(false),
+        client_auth,
         token_parameters,
         assertion,
         sites,

@@ -3,21 +3,21 @@
 //! Each manifest that the reader accepts is valid, but not the reverse: only the reader checks that locations fit the
 //! request line and that examples match their actions.
 
+mod connection;
+mod parts;
+
 use serde_json::{Map, Value, json};
 
 use super::Natives;
 use crate::http::BodyFormat;
+use parts::{Key, flag, map_of, name, named, object, one_or_more, put, schema_of, strings, text, words};
 
-const NAME: &str = "^[a-z][A-Za-z0-9]*$";
 const TYPE_NAME: &str = "^[A-Z][A-Za-z0-9]*$";
 const PLACE: &str = "^(path|query|header|body|variable)( .*)?$";
 const INPUT_TYPES: [&str; 10] =
     ["any", "text", "integer", "number", "boolean", "choice", "list", "object", "map", "file"];
 const RESULT_TYPES: [&str; 11] =
     ["any", "null", "text", "integer", "number", "boolean", "file", "choice", "list", "map", "object"];
-
-/// A key: its name, its schema and its description. The prefix `*` marks a required key.
-type Key = (&'static str, Value, &'static str);
 
 /// Returns the schema of a manifest.
 pub(crate) fn manifest(natives: &Natives) -> Value {
@@ -46,7 +46,7 @@ pub(crate) fn manifest(natives: &Natives) -> Value {
         (
             "idempotency",
             idempotency(),
-            "How the service takes the key that is the same for each attempt at a step. Default: the header `Idempotency-Key`, whether or not the service honours it.",
+            "How the service takes the key that is the same for each attempt at a step; `none` if it takes none. Default: the header `Idempotency-Key`, whether or not the service honours it.",
         ),
         ("rate", rate(), "The headers with the number of calls that are left."),
         ("proof", proof(), "The evidence that this file fits the service."),
@@ -64,7 +64,7 @@ pub(crate) fn manifest(natives: &Natives) -> Value {
 
 fn definitions() -> Value {
     json!({
-        "connection": connection(),
+        "connection": connection::connection(),
         "connectionInput": input(&[("secret", flag(), "`true`: the value is never shown, logged or stored. Default: false.")]),
         "declaredInput": input(&[
             ("omitDefault", flag(), "`true`: the default is not sent, because the service has the same one. Default: false."),
@@ -75,7 +75,7 @@ fn definitions() -> Value {
         "field": input(&[]),
         "innerType": {"anyOf": [{"enum": ["any", "text", "integer", "number", "boolean", "file"]}, input(&[])]},
         "inputNames": one_or_more(name()),
-        "credentialField": credential_field(),
+        "credentialField": connection::credential_field(),
         "action": action(),
         "places": one_or_more(json!({"type": "string", "pattern": PLACE, "examples": ["path", "query", "header", "body"]})),
         "event": event(),
@@ -84,143 +84,6 @@ fn definitions() -> Value {
         "type": result_type(&[]),
         "resultField": result_type(&[("optional", flag(), "`true`: it may be absent. Default: false.")]),
     })
-}
-
-fn connection() -> Value {
-    let basic = object(&[
-        ("*user", schema_of("inputNames"), "The input with the user's name."),
-        (
-            "*password",
-            schema_of("inputNames"),
-            "The input with the password, or several, of which the first one that is given counts.",
-        ),
-    ]);
-    let sigv4 = object(&[
-        ("*service", text(), "The name of the service in signatures, such as `sqs`."),
-        ("*region", name(), "The input with the region."),
-        ("*accessKey", name(), "The input with the id of the key."),
-        ("*secretKey", name(), "The input with the secret key."),
-        ("sessionToken", name(), "The input with the token of temporary keys."),
-    ]);
-    let path = object(&[
-        ("*value", schema_of("inputNames"), "The input with the value."),
-        ("prefix", json!({"type": "string"}), "The text before the value."),
-    ]);
-    let mut auth = object(&[
-        ("basic", basic, "User name and password (RFC 7617)."),
-        ("bearer", schema_of("inputNames"), "The input with the token (RFC 6750)."),
-        ("header", one_or_more(schema_of("credentialField")), "A header with the key, or several."),
-        (
-            "query",
-            one_or_more(schema_of("credentialField")),
-            "A parameter of the query with the key, or several.",
-        ),
-        ("path", path, "A segment of the path with the key, right after the address."),
-        ("sigv4", sigv4, "A signature of each request (AWS Signature Version 4)."),
-        ("oauth2", oauth(), "OAuth 2.0: tokens after a person's consent, or for the client itself."),
-        ("none", json!({"default": true}), "No credentials."),
-    ]);
-    put(&mut auth, "minProperties", json!(1));
-    put(&mut auth, "maxProperties", json!(1));
-    let mut address = object(&[
-        ("input", name(), "The input with the address."),
-        ("strip", text(), "A path that the address may end in and that is taken away."),
-        (
-            "none",
-            json!({"const": true}),
-            "There is no address: no action sends requests with the connection.",
-        ),
-    ]);
-    put(&mut address, "oneOf", json!([{"required": ["input"]}, {"required": ["none"]}]));
-    object(&[
-        ("*title", text(), "The title, in one line."),
-        ("description", text(), "Further information for authors."),
-        ("*inputs", named(schema_of("connectionInput")), "The inputs of a connection."),
-        ("baseUrl", address, "The input with the address, if the connector has none."),
-        ("*auth", auth, "How credentials are sent."),
-        (
-            "test",
-            object(&[
-                ("*action", name(), "An action of this connector that changes nothing."),
-                ("with", json!({"type": "object"}), "Its inputs."),
-            ]),
-            "A cheap call that shows whether a connection works.",
-        ),
-        (
-            "words",
-            map_of(name()),
-            "Words of choices and answers that a connection can rename, each with the input that has the service's word.",
-        ),
-        ("requestId", name(), "The input with the name of the header that holds the service's request id."),
-        ("headers", name(), "The input, a map of texts, with headers of every request."),
-    ])
-}
-
-fn credential_field() -> Value {
-    let mut field = object(&[
-        ("name", text(), "The name of the header or parameter."),
-        ("nameFrom", name(), "The input with the name."),
-        ("*value", schema_of("inputNames"), "The input with the value."),
-        ("prefix", json!({"type": "string"}), "The text before the value."),
-        ("optional", flag(), "`true`: it is left out if the input has no value. Default: false."),
-    ]);
-    put(&mut field, "oneOf", json!([{"required": ["name"]}, {"required": ["nameFrom"]}]));
-    field
-}
-
-fn oauth() -> Value {
-    let sites = object(&[
-        ("*list", text(), "The path of the list of sites at the connection's address."),
-        ("*choice", name(), "The input with the name or the address of the site; default: the first site."),
-        ("*slug", name(), "The input with the product's word in paths: `/ex/<slug>/<id>`."),
-        ("*product", name(), "The input with the product's word in scopes."),
-        ("*word", text(), "The word in the default scopes that the product's word replaces."),
-        ("paths", map_of(text()), "Paths of a site that have another name at the connection's address."),
-    ]);
-    object(&[
-        (
-            "*grant",
-            words(&["authorizationCode", "clientCredentials", "jwtBearer"]),
-            "A person consents, the client's own credentials are sufficient, or it signs an assertion (RFC 7523), as service accounts do.",
-        ),
-        ("server", name(), "The input with the base of the identity provider, for the two paths."),
-        ("authorizePath", text(), "The path of the consent page."),
-        ("tokenPath", text(), "The path that issues tokens."),
-        ("authorizeUrl", name(), "The input with the complete address of the consent page."),
-        ("tokenUrl", name(), "The input with the complete address that issues tokens."),
-        ("clientId", name(), "The input with the client's id."),
-        ("clientSecret", name(), "The input with the client's secret."),
-        ("key", name(), "Of `jwtBearer`: the input with the private RSA key, PKCS #8 in PEM."),
-        ("subject", name(), "Of `jwtBearer`: the input with the account that the issuer acts for."),
-        (
-            "clientAuth",
-            words(&["body", "basic"]),
-            "Where the client's id and secret go in token requests: the body, or the header `Authorization`. Default: body.",
-        ),
-        ("tokenParameters", map_of(text()), "Further fields of token requests."),
-        ("scopes", name(), "The input with the scopes, separated by spaces."),
-        (
-            "moreScopes",
-            object(&[
-                ("*input", name(), "The boolean input."),
-                ("*scopes", text(), "The scopes, separated by spaces."),
-            ]),
-            "Further scopes to request if an input is true.",
-        ),
-        (
-            "audience",
-            name(),
-            "The input with the address whose host is the `audience`; of `jwtBearer`: the input with the audience. Default there: the address that issues tokens.",
-        ),
-        (
-            "issuer",
-            name(),
-            "The input with the provider's name in its answers (`iss`, RFC 9207); of `jwtBearer`: the input with the issuer of the assertion.",
-        ),
-        ("parameters", map_of(text()), "Further parameters of the consent page's address."),
-        ("request", words(&["form", "json"]), "The form of token requests. Default: form."),
-        ("sites", sites, "The sites behind a gateway, if one token opens several."),
-    ])
 }
 
 /// Returns the schema of an input, with further keys.
@@ -314,6 +177,11 @@ fn errors() -> Value {
             paths(),
             "Codes of temporary errors: such an error is of the kind `network`, which `retry` repeats.",
         ),
+        (
+            "unknown",
+            paths(),
+            "Codes of failures in the middle of the work: of a change, `error.outcomeUnknown` is true; a read is repeated.",
+        ),
         ("retryAfter", text(), "A path in the body to the seconds to wait."),
     ])
 }
@@ -325,7 +193,7 @@ fn idempotency() -> Value {
     ]);
     put(&mut place, "minProperties", json!(1));
     put(&mut place, "maxProperties", json!(1));
-    json!({"anyOf": [{"const": "none"}, place]})
+    json!({"anyOf": [words(&["none", "safe"]), place]})
 }
 
 fn rate() -> Value {
@@ -391,7 +259,7 @@ fn action() -> Value {
         (
             "idempotency",
             idempotency(),
-            "How the service takes the key of this call. Default: that of the connector.",
+            "How the service takes the key of this call; `safe` if it needs none, since a repeated call changes nothing more. Default: that of the connector.",
         ),
         (
             "redirect",
@@ -401,6 +269,11 @@ fn action() -> Value {
                 "Names of hosts; `*.example.com` stands for all below it.",
             )]),
             "The hosts to which the service may redirect this read, without the credentials. Default: all.",
+        ),
+        (
+            "download",
+            flag(),
+            "`true`: the answer is a file, which is written while it arrives and may be larger than other answers. Default: false.",
         ),
         ("answer", words(&BodyFormat::NAMES), "How to parse the answer. Default: json."),
         (
@@ -419,6 +292,22 @@ fn action() -> Value {
 }
 
 fn event() -> Value {
+    let mut event = object(&[
+        ("*title", text(), "The title, in one line."),
+        ("description", text(), "Further information for authors."),
+        (
+            "inputs",
+            json!({"type": "array", "items": name()}),
+            "Inputs of its actions that an author may set.",
+        ),
+        ("poll", poll(), "How Cogwork polls for it."),
+        ("hook", hook(), "How Cogwork subscribes to it."),
+    ]);
+    put(&mut event, "oneOf", json!([{"required": ["poll"]}, {"required": ["hook"]}]));
+    event
+}
+
+fn poll() -> Value {
     let created = object(&[
         ("*path", text(), "A path in each record."),
         ("*is", json!({}), "The value of a new record; other records are changed ones."),
@@ -427,8 +316,9 @@ fn event() -> Value {
         ("*input", name(), "The input for the instant."),
         ("*newest", name(), "The input that, if true, limits the list to the newest record."),
         ("overlap", name(), "The input in which an author sets `overlap`."),
+        ("trigger", name(), "The input for a text that no other trigger has; for native actions."),
     ]);
-    let poll = object(&[
+    object(&[
         ("*action", name(), "The action that lists the records: newest first, or with `since` oldest first."),
         ("with", map_of(json!({})), "Its constant inputs."),
         ("*items", text(), "The path to the list in the result."),
@@ -445,7 +335,10 @@ fn event() -> Value {
         ("wake", name(), "The input that makes the daemon listen and poll at once; for native actions."),
         ("every", text(), "The polling interval. Default: 5m."),
         ("overlap", text(), "How late a record may appear in the list. Default: 2m."),
-    ]);
+    ])
+}
+
+fn hook() -> Value {
     let only = object(&[
         ("*header", text(), "The name of a header."),
         ("*is", text(), "The value of requests about this event; others are answered and start nothing."),
@@ -456,36 +349,47 @@ fn event() -> Value {
         ("items", text(), "The path to the list in the result. Default: results."),
         ("*url", text(), "The path in each to its address."),
     ]);
-    let hook = object(&[
+    let renew = object(&[
+        ("*action", name(), "The action that renews."),
+        ("with", map_of(json!({})), "Its constant inputs."),
+        ("idInput", name(), "Its input for the id of the subscription."),
+        ("until", name(), "The input, of it and of `subscribe`, for the end that Cogwork asks for."),
+        ("*lasts", text(), "The time from a call to the end, such as `2d`."),
+        (
+            "expires",
+            text(),
+            "The path in both results to the end that the service gave. Default: `lasts` after the call.",
+        ),
+        ("before", text(), "The time before the end at which it is renewed. Default: 1h."),
+    ]);
+    object(&[
         ("*subscribe", name(), "The action that subscribes."),
         ("with", map_of(json!({})), "Its constant inputs."),
         ("*url", name(), "Its input for our address."),
-        ("*secret", name(), "Its input for the secret that signs the requests."),
+        ("secret", name(), "Its input for the secret that signs the requests, which Cogwork makes."),
+        (
+            "verifySecret",
+            name(),
+            "Instead: the input of the connection with the secret that signs the requests, if the service has one for all.",
+        ),
         ("*id", text(), "The path to the id of the subscription in the result."),
         ("*unsubscribe", name(), "The action that unsubscribes."),
         ("idInput", name(), "Its input for the id; without it the application has one subscription only."),
         ("list", list, "How to find a subscription that only the other application has recorded."),
+        ("renew", renew, "How a subscription is renewed that ends by itself. Default: it lasts."),
         ("*verify", text(), "The preset by which requests are verified."),
+        (
+            "challenge",
+            text(),
+            "The preset with which the service checks the address first, such as `microsoftGraph`. Default: it does not.",
+        ),
         (
             "delivery",
             json!({"anyOf": [text(), object(&[("*body", text(), "A path in the body.")])]}),
             "The header, or the place in the body, that identifies a delivery, the same when it is repeated.",
         ),
         ("only", only, "The header value of requests about this event. Default: all requests."),
-    ]);
-    let mut event = object(&[
-        ("*title", text(), "The title, in one line."),
-        ("description", text(), "Further information for authors."),
-        (
-            "inputs",
-            json!({"type": "array", "items": name()}),
-            "Inputs of its actions that an author may set.",
-        ),
-        ("poll", poll, "How Cogwork polls for it."),
-        ("hook", hook, "How Cogwork subscribes to it."),
-    ]);
-    put(&mut event, "oneOf", json!([{"required": ["poll"]}, {"required": ["hook"]}]));
-    event
+    ])
 }
 
 fn example(request: &'static str) -> Value {
@@ -537,63 +441,4 @@ fn result_type(more: &[Key]) -> Value {
     let mut mapping = object(&keys);
     put(&mut mapping, "allOf", needs());
     json!({"anyOf": [word(), mapping]})
-}
-
-fn object(keys: &[Key]) -> Value {
-    let mut properties = Map::new();
-    let mut required = Vec::new();
-    for (key, schema, about) in keys {
-        let mut schema = schema.clone();
-        put(&mut schema, "description", json!(about));
-        let key = key.strip_prefix('*').inspect(|key| required.push(*key)).unwrap_or(key);
-        properties.insert(key.to_owned(), schema);
-    }
-    let mut schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
-    if !required.is_empty() {
-        put(&mut schema, "required", json!(required));
-    }
-    schema
-}
-
-fn put(schema: &mut Value, key: &str, value: Value) {
-    if let Value::Object(schema) = schema {
-        schema.insert(key.to_owned(), value);
-    }
-}
-
-fn schema_of(definition: &str) -> Value {
-    json!({"$ref": format!("#/$defs/{definition}")})
-}
-
-fn text() -> Value {
-    json!({"type": "string", "pattern": r"\S"})
-}
-
-fn name() -> Value {
-    json!({"type": "string", "pattern": NAME})
-}
-
-fn flag() -> Value {
-    json!({"type": "boolean"})
-}
-
-fn words(words: &[&str]) -> Value {
-    json!({"enum": words})
-}
-
-fn strings() -> Value {
-    json!({"type": "array", "items": {"type": "string"}})
-}
-
-fn map_of(values: Value) -> Value {
-    json!({"type": "object", "additionalProperties": values})
-}
-
-/// Returns the schema of a map with identifiers as keys.
-fn named(values: Value) -> Value {
-    json!({"type": "object", "propertyNames": {"pattern": NAME}, "additionalProperties": values})
-}
-
-fn one_or_more(item: Value) -> Value {
-    json!({"anyOf": [item, {"type": "array", "items": item}]})
 }
