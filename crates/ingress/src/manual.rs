@@ -9,6 +9,7 @@ use model::payload::Payload;
 use runtime::{AcceptOptions, Error, ManualStart, ReplayPlan, Start, StartedBy};
 use value::{Map, Value};
 
+use crate::hooks::not_now;
 use crate::ingress::Ingress;
 
 impl Ingress {
@@ -46,7 +47,10 @@ impl Ingress {
             None => Value::Null,
         };
         let inputs = self.context.trigger_inputs(automation, trigger, &results, given).await;
-        let inputs = inputs.map_err(|error| Error::Input(error.message.clone()))?;
+        let inputs = inputs.map_err(|error| match not_now(error) {
+            Ok(error) => Error::Input(error.into_message()),
+            Err(error) => error,
+        })?;
         let mut by = StartedBy::trigger(&trigger.id);
         match payload {
             Payload::Manual { inputs: slot } => *slot = inputs.unwrap_or_default(),
@@ -86,7 +90,7 @@ impl Ingress {
             return Ok(None);
         }
         let results = trigger::results(payload).map_err(|error| Error::Input(error.message))?;
-        let decided = self.run_trigger_code(mount, id, &results).await.map_err(Error::Input)?;
+        let decided = self.run_trigger_code(mount, id, &results).await?;
         if let Payload::Webhook(payload) = payload {
             payload.code_result = decided.map(Box::new);
         }

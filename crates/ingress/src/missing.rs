@@ -1,7 +1,8 @@
 //! `cogwork.missing`: starts an execution if nothing succeeded, or no event came, for some time.
 //!
-//! Nothing is written while all is well: the deadline is the last success plus `within`, and is looked up when it passes. When a subject
-//! came under watch is a value of the state, written once. The key of an execution has the last success, so that each silence starts
+//! Next to nothing is written while all is well: the deadline is the last success plus `within`, and is looked up when it passes. When a
+//! subject came under watch is a value of the state. With a long `within`, also the last success is written there from time to time: the
+//! execution may be deleted before the deadline. The key of an execution has the last success, so that each silence starts
 //! one.
 
 use std::collections::BTreeMap;
@@ -23,6 +24,8 @@ use crate::ingress::Ingress;
 
 /// The pause after an error of the store, or after a full queue.
 const RETRY: SignedDuration = SignedDuration::from_secs(5);
+/// The longest time between two looks: no execution is deleted earlier by its age.
+const LOOK_INTERVAL: SignedDuration = SignedDuration::from_hours(12);
 /// The number of executions among which the success that ended last is looked for.
 const SUCCESSES: u32 = 20;
 /// The page size when values of the state are read.
@@ -210,11 +213,17 @@ impl Ingress {
         let last = last.map_or(since, |last| last.max(since));
         let deadline = after(last, within);
         if deadline > now {
-            return Ok(Entry { next: deadline, since: Some(since), within: trigger.filter.within });
+            let next = deadline.min(after(now, LOOK_INTERVAL));
+            if next < deadline && last > since {
+                self.note_success(key, subject, last).await?;
+                return Ok(Entry { next, since: Some(last), within: trigger.filter.within });
+            }
+            return Ok(Entry { next, since: Some(since), within: trigger.filter.within });
         }
         self.tell_silence(catalog, trigger, subject, last).await?;
         // Whatever comes from now on has its deadline after that.
-        Ok(Entry { next: after(now, within), since: Some(since), within: trigger.filter.within })
+        let next = after(now, within.min(LOOK_INTERVAL));
+        Ok(Entry { next, since: Some(since), within: trigger.filter.within })
     }
 
     /// Returns since when a subject is under watch: from now on, if it was not yet.
@@ -245,6 +254,24 @@ impl Ingress {
             // Another node was faster.
             Err(store::Error::StateChanged { .. }) => Ok(read().await?.unwrap_or(now)),
             written => written.map(|()| now),
+        }
+    }
+
+    /// Writes when a subject last had a success, from where its silence counts when the execution is deleted.
+    async fn note_success(
+        &self,
+        trigger: &TriggerKey,
+        subject: &Subject,
+        at: Timestamp,
+    ) -> Result<(), store::Error> {
+        let (store, scope, key) = (&self.context.store, scope(trigger), subject.key());
+        let Some(entry) = store.read_state(&scope, &key).await? else { return Ok(()) };
+        let value = Some(Value::from(Map::from_iter([("since", at.to_string())])));
+        let write = StateWrite { scope, key, expected: Some(entry.version), value, expires_at: None };
+        match store.write_state(vec![write]).await {
+            // Another node was faster.
+            Err(store::Error::StateChanged { .. }) => Ok(()),
+            written => written,
         }
     }
 
@@ -306,7 +333,7 @@ impl Ingress {
         let key = Some(crate::outbox::event_key(&trigger.mount.key().trigger, &event.id));
         let origin = event.origin();
         let payload = Payload::Emitted(event);
-        let Some((by, fails)) = self.prepare_start(&trigger.mount, &payload).await else { return Ok(()) };
+        let Some((by, fails)) = self.prepare_start(&trigger.mount, &payload).await? else { return Ok(()) };
         let options = AcceptOptions { key, fails, ..AcceptOptions::default() };
         let start = Start { payload, origin, by };
         self.admission.accept(&trigger.mount.deployment, start, options).await.map(drop)

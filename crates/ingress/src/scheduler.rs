@@ -85,6 +85,15 @@ struct Entry {
     retries: u32,
     /// The rows of failures before the next due time, which are stored with its watermark.
     failures: Vec<OutboxRow>,
+    /// The missed instants of which no row is stored yet.
+    untold: Option<Untold>,
+}
+
+/// Missed instants of which no row is stored. A retry that misses more of them tells of all at once.
+#[derive(Clone, Copy)]
+struct Untold {
+    count: u64,
+    since: Timestamp,
 }
 
 impl Timed for Timetable {
@@ -123,14 +132,15 @@ impl Timed for Timetable {
         let fired: Vec<Fired> = fired.collect().await;
         let now = self.ingress.context.clock.now();
         let mut is_save_due = self.save_at.is_some_and(|at| at <= now);
-        for Fired { trigger, is_stored, unfinished, unsaved, failures } in fired {
+        for Fired { trigger, is_stored, unfinished, unsaved, missed, untold, mut failures } in fired {
             if is_stored {
                 self.unsaved.remove(&trigger);
             }
             is_save_due |= unsaved.is_some();
             match (unfinished, unsaved) {
-                (Some(unfinished), _) => self.retry(&trigger, unfinished, failures, now),
+                (Some(unfinished), _) => self.retry(&trigger, unfinished, (untold, failures), now),
                 (None, Some(watermark)) => {
+                    failures.splice(..0, missed);
                     drop(self.unsaved.insert(trigger, Unsaved { watermark, failures }))
                 }
                 (None, None) => {}
@@ -252,7 +262,8 @@ impl Timetable {
             };
             let next = schedule.next_after(done);
             self.order.extend(next.map(|at| (at, id.clone())));
-            let entry = Entry { mount, fingerprint, done, next, retries: 0, failures: Vec::new() };
+            let entry =
+                Entry { mount, fingerprint, done, next, retries: 0, failures: Vec::new(), untold: None };
             self.entries.insert(id, entry);
         }
         // The start of a new schedule must survive a restart, or instants missed before its first tick are lost.
@@ -308,8 +319,9 @@ impl Timetable {
             let Some(entry) = self.entries.get_mut(&id) else { continue };
             let mut tick = entry.due(now);
             if let Some(tick) = &mut tick {
-                let (since, missed) = (tick.missed_since, tick.missed);
-                tick.failures.extend(self.ingress.missed_instants(&tick.mount, missed, since));
+                tick.missed_rows = tick.untold.map_or_else(Vec::new, |Untold { count, since }| {
+                    self.ingress.missed_instants(&tick.mount, count, since)
+                });
                 let unsaved = self.unsaved.get_mut(&id);
                 tick.failures.extend(unsaved.into_iter().flat_map(|unsaved| unsaved.failures.drain(..)));
             }
@@ -328,10 +340,16 @@ impl Timetable {
     }
 
     /// Sets a schedule back to the last processed instant and retries it.
-    fn retry(&mut self, id: &TriggerKey, unfinished: Unfinished, failures: Vec<OutboxRow>, now: Timestamp) {
+    fn retry(
+        &mut self,
+        id: &TriggerKey,
+        unfinished: Unfinished,
+        (untold, failures): (Option<Untold>, Vec<OutboxRow>),
+        now: Timestamp,
+    ) {
         let Unfinished { done, retries, is_refused } = unfinished;
         let Some(entry) = self.entries.get_mut(id) else { return };
-        entry.failures = failures;
+        (entry.untold, entry.failures) = (untold, failures);
         if let Some(next) = entry.next {
             self.order.remove(&(next, id.clone()));
         }
@@ -354,8 +372,9 @@ struct Tick {
     instants: Vec<Timestamp>,
     /// Number of further missed instants that are skipped.
     missed: u64,
-    /// The first missed instant.
-    missed_since: Timestamp,
+    /// The missed instants to tell of, and the rows for them.
+    untold: Option<Untold>,
+    missed_rows: Vec<OutboxRow>,
     /// The rows by which triggers hear of failures up to here.
     failures: Vec<OutboxRow>,
     /// The last instant processed before this tick.
@@ -375,6 +394,9 @@ struct Fired {
     unfinished: Option<Unfinished>,
     /// The watermark to store if the last instants started nothing: an acceptance commits that of its instant.
     unsaved: Option<Watermark>,
+    /// The rows of missed instants that are not stored, and what they tell.
+    missed: Vec<OutboxRow>,
+    untold: Option<Untold>,
     /// The rows of failures that are not stored.
     failures: Vec<OutboxRow>,
 }
@@ -430,6 +452,9 @@ impl Entry {
         // Instants skipped now must not be skipped again after a retry.
         let first = instants.first().filter(|_| missed > 0);
         let before = first.map_or(before, |first| after(*first, -SignedDuration::from_nanos(1)));
+        let untold = self.untold.take();
+        let since = untold.map_or(at, |untold| untold.since);
+        let count = missed.saturating_add(untold.map_or(0, |untold| untold.count));
         Some(Tick {
             mount: self.mount.clone(),
             fingerprint: self.fingerprint.clone(),
@@ -438,7 +463,8 @@ impl Entry {
             waits,
             instants,
             missed,
-            missed_since: at,
+            untold: (count > 0).then_some(Untold { count, since }),
+            missed_rows: Vec::new(),
             failures: std::mem::take(&mut self.failures),
             before,
             done,
@@ -455,73 +481,104 @@ impl Tick {
         let _hold = ingress.peers.shards.hold(&automation.id)?;
         let watermark =
             |instant| Watermark { trigger: trigger.clone(), schedule: self.fingerprint.clone(), instant };
-        let fired =
-            |recorded: Option<Timestamp>, unfinished: Option<Unfinished>, failures: Vec<OutboxRow>| Fired {
-                trigger: trigger.clone(),
-                is_stored: recorded.is_some(),
-                unsaved: (unfinished.is_none() && (recorded != Some(self.done) || !failures.is_empty()))
-                    .then(|| watermark(self.done)),
-                unfinished,
-                failures,
-            };
+        let fired = |recorded: Option<Timestamp>, unfinished: Option<Unfinished>, rows: Rows| Fired {
+            trigger: trigger.clone(),
+            is_stored: recorded.is_some(),
+            unsaved: (unfinished.is_none() && (recorded != Some(self.done) || !rows.is_empty()))
+                .then(|| watermark(self.done)),
+            unfinished,
+            untold: self.untold.filter(|_| !rows.missed.is_empty()),
+            missed: rows.missed,
+            failures: rows.failures,
+        };
         // Executions have the id of the file.
         let started = automation.trigger_key(&self.mount.declared().id);
         let unfinished = |done, is_refused| Some(Unfinished { done, retries: self.retries, is_refused });
-        let (mut recorded, mut done, mut failures) = (None, self.before, self.failures);
+        let mut rows = Rows { missed: self.missed_rows, failures: self.failures };
+        let (mut recorded, mut done) = (None, self.before);
         for instant in &self.instants {
             let reached = std::mem::replace(&mut done, *instant);
             let busy = self.overlap == Overlap::Skip && ingress.admission.schedule_is_busy(&started);
             if busy && self.waits {
-                return Some(fired(recorded, unfinished(reached, false), failures));
+                return Some(fired(recorded, unfinished(reached, false), rows));
             }
             if busy {
                 ingress.context.rejections.count(Some(&automation.id), "overlap");
                 tracing::info!(%trigger, %instant, "an instant of its schedule is skipped: the last execution still runs");
                 continue;
             }
-            let payload = Payload::Schedule {
-                scheduled_at: *instant,
-                started_at: ingress.context.clock.now(),
-                timezone: self.timezone.clone(),
+            let payload = payload(*instant, ingress.context.clock.now(), &self.timezone);
+            let prepared = ingress.prepare_start(&self.mount, &payload).await;
+            let Ok(prepared) = prepared.inspect_err(
+                |error| tracing::warn!(%trigger, %instant, %error, "an instant of its schedule starts later"),
+            ) else {
+                return Some(fired(recorded, unfinished(reached, false), rows));
             };
-            let Some((by, fails)) = ingress.prepare_start(&self.mount, &payload).await else {
-                continue;
-            };
+            let Some((by, fails)) = prepared else { continue };
             let start = Start { payload, origin: Origin::Schedule { instant: *instant }, by };
             let key = Some(tick_key(&trigger, *instant));
             let options = AcceptOptions {
                 key,
                 watermark: Some(watermark(*instant)),
-                emits: failures.clone(),
+                emits: rows.all(),
                 fails,
                 ..AcceptOptions::default()
             };
             let accepted = ingress.admission.accept(&self.mount.deployment, start, options).await;
             if accepted.is_ok() {
-                ingress.rows_committed(&failures);
-                failures.clear();
+                ingress.rows_committed(&rows.all());
+                rows = Rows::default();
             }
             match accepted {
                 // Nothing is known to be stored, so the instant is still due. If it is stored, its key makes the retry a duplicate.
-                Err(Error::Store(_)) => return Some(fired(recorded, unfinished(reached, true), failures)),
+                Err(Error::Store(_)) => return Some(fired(recorded, unfinished(reached, true), rows)),
                 Err(Error::Busy { .. } | Error::Recovering { .. } | Error::Closing) => {
-                    return Some(fired(recorded, unfinished(reached, false), failures));
+                    return Some(fired(recorded, unfinished(reached, false), rows));
                 }
                 Ok(accepted) if accepted.accepted == AcceptOutcome::New => {
                     recorded = Some(*instant);
-                    let late = instant.duration_until(ingress.context.clock.now());
-                    let late = Duration::try_from(late).unwrap_or_default();
-                    ingress.context.metrics.schedule_lateness.observe_duration(late);
+                    ingress.observe_lateness(*instant);
                 }
                 Ok(_) => {}
                 Err(error) => {
                     tracing::error!(%trigger, %instant, %error, "an instant of its schedule could not start");
-                    failures.extend(ingress.refused_instant(&self.mount, *instant, &error));
+                    rows.failures.extend(ingress.refused_instant(&self.mount, *instant, &error));
                 }
             }
         }
-        Some(fired(recorded, None, failures))
+        Some(fired(recorded, None, rows))
     }
+}
+
+/// The rows of a tick that are not stored.
+#[derive(Default)]
+struct Rows {
+    /// Of missed instants.
+    missed: Vec<OutboxRow>,
+    /// Of other failures.
+    failures: Vec<OutboxRow>,
+}
+
+impl Rows {
+    fn is_empty(&self) -> bool {
+        self.missed.is_empty() && self.failures.is_empty()
+    }
+
+    fn all(&self) -> Vec<OutboxRow> {
+        [self.missed.as_slice(), &self.failures].concat()
+    }
+}
+
+impl Ingress {
+    /// Records how late an instant has started.
+    fn observe_lateness(&self, instant: Timestamp) {
+        let late = instant.duration_until(self.context.clock.now());
+        self.context.metrics.schedule_lateness.observe_duration(Duration::try_from(late).unwrap_or_default());
+    }
+}
+
+fn payload(instant: Timestamp, now: Timestamp, timezone: &str) -> Payload {
+    Payload::Schedule { scheduled_at: instant, started_at: now, timezone: timezone.to_owned() }
 }
 
 /// Returns the key of the execution of an instant.

@@ -18,8 +18,13 @@ impl Ingress {
         tracker.spawn(poll::run(self.clone()));
         tracker.spawn(source::run(self.clone()));
         tracker.spawn(subscribe::run(self.clone()));
-        tracker.spawn(missing::run(self.clone()));
+        self.start_watch();
         self.start_outbox();
+    }
+
+    /// Starts the task that looks for silences.
+    pub fn start_watch(self: &Arc<Self>) {
+        self.context.tracker.spawn(missing::run(self.clone()));
     }
 
     /// Starts the task that fires schedules.

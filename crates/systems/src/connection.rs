@@ -35,16 +35,15 @@ impl<'a> Inputs<'a> {
         self.plain(name).and_then(Value::as_bool).unwrap_or(false)
     }
 
-    /// Refuses to send a password and data without encryption, except to a server that the operator has allowed.
+    /// Refuses to send data without encryption, except to a server that the operator has allowed.
     pub(crate) fn check_open(
         self,
         route: &Route,
         subject: &str,
         log: &dyn LogSink,
-        has_password: bool,
     ) -> Result<(), ActionError> {
-        if has_password && !route.is_allowed() {
-            let words = "with `tls: none` the password and the data would travel for everybody to read; only a server that the \
+        if !route.is_allowed() {
+            let words = "with `tls: none` a password and the data would travel for everybody to read; only a server that the \
                          setting `outbound.allow` names is called so";
             return Err(self.refuse(words));
         }

@@ -7,6 +7,10 @@
 //!
 //! * `connection`: the values of a connection
 //! * `spec`: parts of specifications
+//! * `convert`: types of columns
+//! * `table`: rows on their way to a result
+//! * `csv`: files of rows
+//! * `documents`: sheets, HTML and archives, in a process of their own
 //! * `sql`: statements to PostgreSQL, MySQL and SQLite
 //! * `s3`: objects in a bucket
 //! * `sftp`: files on a server that takes logins by SSH
@@ -14,12 +18,16 @@
 //! * `nats`: messages of NATS JetStream
 
 mod connection;
+mod convert;
+mod csv;
+mod documents;
 mod nats;
 mod s3;
 mod sftp;
 mod spec;
 mod sql;
 mod stream;
+mod table;
 
 use connector::Registry;
 use text::diagnostic::Report;
@@ -31,8 +39,12 @@ pub use sql::{Dialect, Piece, Statement, StatementError, table_of_once};
 /// # Errors
 /// Returns the report of a manifest with errors; a test of this crate rules this out.
 pub fn register(registry: Registry) -> Result<Registry, Box<Report>> {
+    let registry = documents::register(csv::register(registry));
     nats::register(sftp::register(s3::register(sql::register(registry)?)?)?)
 }
+
+/// The tasks that a worker process runs for the actions of this crate.
+pub const TASKS: &[script::Task] = documents::TASKS;
 
 #[cfg(test)]
 mod tests {

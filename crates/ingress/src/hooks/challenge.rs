@@ -22,7 +22,7 @@ const PAIRING_TIME: Duration = Duration::from_secs(600);
 
 impl Ingress {
     /// Responds to a challenge after checking that its sender is authorised.
-    pub(super) async fn answer_challenge(
+    pub(crate) async fn answer_challenge(
         &self,
         route: &Route,
         webhook: &WebhookTrigger,

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use model::LogLevel;
-use model::action::ActionError;
 use model::automation::{Trigger, WebhookMode, WebhookTrigger};
 use model::execution::ExecutionId;
 use model::payload::{HttpResponse, TriggerCodeLog, TriggerCodeResult, WebhookPayload};
@@ -13,6 +12,7 @@ use trigger::Rejection;
 use value::Value;
 use value::redact::LengthLimit;
 
+use super::{not_now, rejection_for};
 use crate::ingress::Ingress;
 use catalog::Mount;
 use catalog::Workers;
@@ -29,13 +29,13 @@ impl Ingress {
     /// The caller of a synchronous webhook gets the response of the code only if the code declines the run.
     ///
     /// # Errors
-    /// Returns a message for the author if the code fails.
+    /// Returns an error of the input, with a message for the author, if the code fails; another one if a provider of secrets fails.
     pub async fn run_trigger_code(
         &self,
         mount: &Mount,
         id: ExecutionId,
         results: &Value,
-    ) -> Result<Option<TriggerCodeResult>, String> {
+    ) -> Result<Option<TriggerCodeResult>, Error> {
         let deployment = &mount.deployment;
         let (automation, redactor) = (&deployment.automation, &self.context.settings.redactor);
         let Trigger::Webhook(webhook) = mount.on() else { return Ok(None) };
@@ -44,10 +44,11 @@ impl Ingress {
             .plan
             .code()
             .trigger(&mount.declared().id)
-            .ok_or("the file of the trigger's code is not there")?;
-        let config_vars = Value::from(
-            self.context.secrets.config_vars(automation).await.map_err(ActionError::into_message)?,
-        );
+            .ok_or_else(|| Error::Input("the file of the trigger's code is not there".to_owned()))?;
+        let config_vars = match self.context.secrets.config_vars(automation).await {
+            Ok(config_vars) => Value::from(config_vars),
+            Err(error) => return Err(Error::Input(not_now(error)?.into_message())),
+        };
         let (execution_id, started_at) = (id.to_string(), self.context.clock.now().to_string());
         let call = Call {
             module,
@@ -69,9 +70,9 @@ impl Ingress {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(error)) => {
                 let message = to_action_error(&error, code, automation, redactor).message_with_location();
-                return Err(redactor.redact_message(&message).into_owned());
+                return Err(Error::Input(redactor.redact_message(&message).into_owned()));
             }
-            Err(_) => return Err("no code worker became free in time".to_owned()),
+            Err(_) => return Err(Error::Input("no code worker became free in time".to_owned())),
         };
         // Secrets that the code received are removed from everything that is stored or sent.
         let logs = outcome.logs.into_iter();
@@ -79,7 +80,8 @@ impl Ingress {
             let message = redactor.redact_excerpt(&line.message, LengthLimit::Chars(script::MAX_TEXT));
             LogLine { message: redactor.redact_message(&message).into_owned(), ..line }
         });
-        let mut decided = parse_decision(&redactor.redact_value(outcome.value), logs.collect(), &id)?;
+        let mut decided = parse_decision(&redactor.redact_value(outcome.value), logs.collect(), &id)
+            .map_err(Error::Input)?;
         if webhook.mode == WebhookMode::Sync && !decided.declined && decided.response.take().is_some() {
             let message = "the `response` of the trigger's code is not sent: the caller of a synchronous webhook gets the result of the steps";
             decided.logs.push(TriggerCodeLog { level: LogLevel::Warn, message: message.to_owned() });
@@ -98,6 +100,7 @@ impl Ingress {
         results: &mut Value,
     ) -> Result<(), Rejection> {
         let decided = self.run_trigger_code(mount, id, results).await.map_err(|error| {
+            let Error::Input(error) = error else { return rejection_for(&error, false) };
             // Log lines of the code are for its author, not for the sender of the request.
             tracing::error!(trigger = %mount.key(), error, "the trigger's code failed; nothing is started");
             let message = "the trigger's code failed; see the daemon's log";

@@ -41,7 +41,9 @@ use route::Receiver;
 pub use route::RouteMatch;
 pub(crate) use route::check_enabled;
 use runtime::check_chain_depth;
+pub(crate) use sender::without_key;
 use start_inputs::bad_input;
+pub(crate) use start_inputs::not_now;
 
 use crate::ingress::Ingress;
 use crate::listen::{NonTrigger, RequestPreview, Verdict};
@@ -399,7 +401,10 @@ impl Ingress {
                 }
                 Err(error) => error.to_string(),
             },
-            Err(error) => error.into_message(),
+            Err(error) => {
+                let error = not_now(error);
+                error.map_err(|error| rejection_for(&error, false))?.into_message()
+            }
         };
         // The cause is an error in the file: it is logged for the author and hidden from the sender.
         tracing::warn!(automation = %automation.id, error, "the trigger's condition cannot be evaluated; the request is refused");
@@ -419,6 +424,11 @@ pub(crate) fn rejection_for(error: &Error, is_sync: bool) -> Rejection {
             Rejection::unavailable("executions that were accepted before are being started", *retry_after)
         }
         Error::Closing => Rejection::unavailable("the daemon is stopping", RETRY_AFTER),
+        // The sender is not told which secret it is.
+        Error::SecretProvider(message) => {
+            Rejection::unavailable("a secret cannot be read now; try again", RETRY_AFTER)
+                .with_detail(message.clone())
+        }
         Error::Store(error) => {
             // The log has one line for the outage, not one for each request.
             tracing::debug!(%error, "a request could not be made durable");
@@ -511,29 +521,36 @@ impl Ingress {
 
     /// Evaluates the trigger's condition for a start without a caller (schedule, poll or event). Counts a false
     /// condition as `filtered`.
-    pub async fn evaluate_trigger_condition(&self, mount: &Mount, payload: &Payload) -> Condition {
+    ///
+    /// # Errors
+    /// It cannot be evaluated now, because a provider of secrets fails: it is to be tried again.
+    pub async fn evaluate_trigger_condition(
+        &self,
+        mount: &Mount,
+        payload: &Payload,
+    ) -> Result<Condition, Error> {
         let (automation, trigger) = (&mount.deployment.automation, mount.declared());
-        let Some(condition) = &trigger.condition else { return Condition::Holds };
+        let Some(condition) = &trigger.condition else { return Ok(Condition::Holds) };
         let scope = match trigger::results(payload) {
-            Ok(results) => {
-                let scope = self.context.trigger_scope(automation, trigger, results).await;
-                scope.map_err(ActionError::into_message)
-            }
+            Ok(results) => match self.context.trigger_scope(automation, trigger, results).await {
+                Ok(scope) => Ok(scope),
+                Err(error) => Err(not_now(error)?.into_message()),
+            },
             Err(rejection) => Err(rejection.message),
         };
         let error = match scope {
             Ok(scope) => match self.trigger_condition(condition, &scope).await {
-                Ok(true) => return Condition::Holds,
+                Ok(true) => return Ok(Condition::Holds),
                 Ok(false) => {
                     self.context.rejections.count(Some(&automation.id), "filtered");
-                    return Condition::DoesNotHold;
+                    return Ok(Condition::DoesNotHold);
                 }
                 Err(error) => runtime::expression_error(&error, "trigger.if"),
             },
             Err(message) => ActionError::new(ErrorKind::Expression, format!("trigger.if: {message}")),
         };
         tracing::warn!(automation = %automation.id, error = error.message, "the trigger's condition cannot be evaluated; the execution fails");
-        Condition::Fails(error.redacted(&self.context.settings.redactor))
+        Ok(Condition::Fails(error.redacted(&self.context.settings.redactor)))
     }
 
     /// Evaluates a trigger's condition within [`CONDITION_TIME_LIMIT`].

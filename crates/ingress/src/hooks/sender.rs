@@ -68,7 +68,7 @@ impl Ingress {
 
 /// The rejection of a request whose sender cannot be verified, because a key cannot be read. A sender repeats it later if only a
 /// provider of secrets fails.
-pub(super) fn without_key(error: &ActionError) -> Rejection {
+pub(crate) fn without_key(error: &ActionError) -> Rejection {
     match error.code.as_deref() {
         Some(runtime::PROVIDER_FAILURE) => {
             Rejection::unavailable("the sender cannot be verified now", RETRY_AFTER)

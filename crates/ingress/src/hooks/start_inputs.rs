@@ -5,10 +5,11 @@ use std::sync::Arc;
 use catalog::Mount;
 use model::action::{ActionError, ErrorKind};
 use model::payload::Payload;
-use runtime::StartedBy;
+use runtime::{Error, StartedBy};
 use trigger::Rejection;
 use value::Value;
 
+use super::rejection_for;
 use crate::ingress::Ingress;
 
 impl Ingress {
@@ -22,19 +23,22 @@ impl Ingress {
         Ok(StartedBy { trigger: trigger.id.clone(), inputs: inputs.map(Arc::new) })
     }
 
-    /// Evaluates the condition and the inputs of a trigger for a start without a caller. `None` if nothing starts; an error is the one
-    /// with which the execution fails.
+    /// Evaluates the condition and the inputs of a trigger for a start without a caller. `None` if nothing starts; the error in the result
+    /// is the one with which the execution fails.
+    ///
+    /// # Errors
+    /// It cannot be evaluated now, because a provider of secrets fails: it is to be tried again.
     pub async fn prepare_start(
         &self,
         mount: &Mount,
         payload: &Payload,
-    ) -> Option<(StartedBy, Option<ActionError>)> {
+    ) -> Result<Option<(StartedBy, Option<ActionError>)>, Error> {
         let by = StartedBy::trigger(&mount.declared().id);
-        if let Some(error) = self.evaluate_trigger_condition(mount, payload).await.start()? {
-            return Some((by, Some(error)));
-        }
-        if mount.declared().inputs.is_none() {
-            return Some((by, None));
+        match self.evaluate_trigger_condition(mount, payload).await?.start() {
+            None => return Ok(None),
+            Some(Some(error)) => return Ok(Some((by, Some(error)))),
+            Some(None) if mount.declared().inputs.is_none() => return Ok(Some((by, None))),
+            Some(None) => {}
         }
         let results = trigger::results(payload)
             .map_err(|rejection| ActionError::new(ErrorKind::Input, rejection.message));
@@ -42,17 +46,32 @@ impl Ingress {
             Ok(results) => self.started_by(mount, &results).await,
             Err(error) => Err(error),
         };
-        Some(match given {
+        Ok(Some(match given {
             Ok(by) => (by, None),
             Err(error) => {
+                let error = not_now(error)?;
                 tracing::warn!(trigger = %mount.key(), error = error.message, "the inputs of a trigger do not fit; the execution fails");
                 (by, Some(error.redacted(&self.context.settings.redactor)))
             }
-        })
+        }))
+    }
+}
+
+/// Returns the error again if it is permanent.
+///
+/// # Errors
+/// A provider of secrets fails, which may be over soon.
+pub(crate) fn not_now(error: ActionError) -> Result<ActionError, Error> {
+    match error.code.as_deref() {
+        Some(runtime::PROVIDER_FAILURE) => Err(Error::SecretProvider(error.into_message())),
+        _ => Ok(error),
     }
 }
 
 /// Rejects a request whose values do not fit the inputs of the automation.
 pub(super) fn bad_input(error: ActionError) -> Rejection {
-    Rejection::new(400, "bad_input", error.into_message())
+    match not_now(error) {
+        Ok(error) => Rejection::new(400, "bad_input", error.into_message()),
+        Err(error) => rejection_for(&error, false),
+    }
 }

@@ -96,7 +96,7 @@ impl Ingress {
                 decided.results.unwrap_or(results)
             }
             Err(error) => {
-                preview.add("trigger_code_failed", error);
+                preview.add("trigger_code_failed", error.to_string());
                 results
             }
         }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use catalog::Mount;
 use jiff::{SignedDuration, Timestamp};
@@ -11,6 +12,7 @@ use model::execution::OutboxEvent;
 use runtime::{DeliveryWait, Error, MonotonicTime, NewStart, parse_engine_row_name};
 use store::{Accept, OutboxRow};
 
+use super::FORSAKEN;
 use crate::ingress::Ingress;
 
 /// The maximum number of events of one acceptance.
@@ -48,17 +50,21 @@ struct Event {
     row: OutboxRow,
     /// `None` if the row cannot be read.
     event: Option<OutboxEvent>,
+    /// The time until which it stays, because a trigger that it is to start is not in force here; `None` if all are.
+    stays_until: Option<Timestamp>,
 }
 
 impl Ingress {
     /// Delivers the events with a name until no event is left, or no event that a trigger could take.
     pub(super) async fn deliver(self: Arc<Self>, name: String, mut lane: Lane) -> (Lane, Delivered) {
-        let Some(_hold) = self.peers.shards.hold_shard(OutboxRow::shard_of(&name)) else {
+        let (shards, shard) = (&self.peers.shards, OutboxRow::shard_of(&name));
+        let Some(_hold) = shards.hold_shard(shard).filter(|_| !shards.is_leaving(shard)) else {
             self.context.outbox.set_waits(&name, Vec::new());
             self.leave_engine_rows(&name);
             return (Lane::default(), Delivered::Elsewhere);
         };
-        let mut delivery = Delivery { ingress: &self, lane: &mut lane, blocked: BTreeSet::new() };
+        let mut delivery =
+            Delivery { ingress: &self, lane: &mut lane, blocked: BTreeMap::new(), stays_until: None };
         let delivered = match parse_engine_row_name(&name) {
             Some((event, trigger)) => self.deliver_engine(&name, event, &trigger).await,
             None => delivery.run(&name).await,
@@ -88,17 +94,20 @@ impl Ingress {
 struct Delivery<'a> {
     ingress: &'a Arc<Ingress>,
     lane: &'a mut Lane,
-    /// The triggers that could not take an event in this run: they get no later one either.
-    blocked: BTreeSet<TriggerKey>,
+    /// The triggers that could not take an event in this run, with the reason: they get no later one either.
+    blocked: BTreeMap<TriggerKey, String>,
+    /// The first time at which an event is over that waits for a trigger which is not in force.
+    stays_until: Option<Timestamp>,
 }
 
 impl Delivery<'_> {
     /// Returns the reasons why events are left.
     fn waits(&self) -> Vec<DeliveryWait> {
-        let most = self.ingress.context.settings.limits.queue;
-        let reason = || format!("the queue of executions is full (limits.queue: {most})");
-        let blocked = self.blocked.iter();
-        blocked.map(|key| DeliveryWait { trigger: Some(key.name()), reason: reason() }).collect()
+        let wait = |(key, reason): (&TriggerKey, &String)| DeliveryWait {
+            trigger: Some(key.name()),
+            reason: reason.clone(),
+        };
+        self.blocked.iter().map(wait).collect()
     }
 
     async fn run(&mut self, name: &str) -> Result<Delivered, Error> {
@@ -118,17 +127,27 @@ impl Delivery<'_> {
             }
         }
         self.lane.taken.retain(|id, _| seen.contains(id));
-        Ok(if left == 0 { Delivered::All } else { Delivered::NotAll })
+        let clock = &self.ingress.context.clock;
+        let after =
+            |until: Timestamp| Duration::try_from(clock.now().duration_until(until)).unwrap_or_default();
+        Ok(match self.stays_until {
+            _ if !self.blocked.is_empty() => Delivered::NotAll,
+            Some(until) => Delivered::Later(clock.monotonic_now().after(after(until))),
+            None if left == 0 => Delivered::All,
+            None => Delivered::NotAll,
+        })
     }
 
     /// Delivers events to each trigger that is in force now. Returns the number of events that are left.
     async fn deliver_page(&mut self, name: &str, rows: Vec<OutboxRow>) -> Result<usize, Error> {
         let consumers = self.ingress.context.event_consumers(name);
         let keys: BTreeSet<TriggerKey> = consumers.iter().map(Mount::key).collect();
-        let mut events: Vec<Event> = rows.into_iter().map(Event::read).collect();
+        let now = self.ingress.context.clock.now();
+        let mut events: Vec<Event> = rows.into_iter().map(|row| Event::read(row, &keys, now)).collect();
+        let stay = events.iter().filter_map(|event| event.stays_until);
+        self.stays_until = stay.chain(self.stays_until).min();
         // Nothing is in force that they start, or they cannot be read.
-        let nothing =
-            |event: &Event| keys.is_empty() || event.event.is_none() || self.lane.has_all(event, &keys);
+        let nothing = |event: &Event| event.stays_until.is_none() && self.lane.has_all(event, &keys);
         let (over, open): (Vec<Event>, Vec<Event>) = events.drain(..).partition(nothing);
         self.delete(&over, Vec::new()).await?;
         events = open;
@@ -150,22 +169,32 @@ impl Delivery<'_> {
         events: &mut Vec<Event>,
     ) -> Result<(), Error> {
         let key = mount.key();
-        if self.blocked.contains(&key) {
+        if self.blocked.contains_key(&key) {
             return Ok(());
         }
         let room = self.ingress.admission.queue_room();
         let (mut starts, mut taken, mut delivered) = (Vec::new(), Vec::new(), Vec::new());
-        for Event { row, event } in events.iter() {
+        for Event { row, event, stays_until } in events.iter() {
             let Some(event) = event.as_ref().filter(|_| !self.lane.has(row.id, &key)) else { continue };
-            let start = self.ingress.event_start(mount, event).await;
+            let start = match self.ingress.event_start(mount, event).await {
+                Ok(start) => start,
+                Err(error) => {
+                    self.blocked.insert(key.clone(), error.to_string());
+                    break;
+                }
+            };
             if start.is_some() && starts.len() >= room {
                 self.ingress.context.rejections.count(Some(&key.automation), "busy");
-                self.blocked.insert(key.clone());
+                let most = self.ingress.context.settings.limits.queue;
+                let reason = format!("the queue of executions is full (limits.queue: {most})");
+                self.blocked.insert(key.clone(), reason);
                 break;
             }
             starts.extend(start);
             taken.push(row.id);
-            if consumers.iter().all(|other| *other == key || self.lane.has(row.id, other)) {
+            if stays_until.is_none()
+                && consumers.iter().all(|other| *other == key || self.lane.has(row.id, other))
+            {
                 delivered.push(row.id);
             }
         }
@@ -225,7 +254,7 @@ impl Delivery<'_> {
         let old: Vec<Event> = events.extract_if(.., |event| is_over(event.row.at, now)).collect();
         let catalog = self.ingress.context.catalog();
         let mut failures = Vec::new();
-        for Event { row, event } in &old {
+        for Event { row, event, .. } in &old {
             let id = event.as_ref().map_or("", |event| event.event.id.as_str());
             for consumer in consumers.iter().filter(|consumer| !self.lane.has(row.id, consumer)) {
                 self.ingress.context.rejections.count(Some(&consumer.automation), "undelivered");
@@ -251,17 +280,24 @@ impl Lane {
     }
 
     fn has_all(&self, event: &Event, triggers: &BTreeSet<TriggerKey>) -> bool {
-        triggers.iter().all(|trigger| self.has(event.row.id, trigger))
+        event.event.is_none() || triggers.iter().all(|trigger| self.has(event.row.id, trigger))
     }
 }
 
 impl Event {
-    fn read(row: OutboxRow) -> Self {
-        let event = serde_json::from_str(&row.body);
+    /// Reads an event, for the triggers that are in force here.
+    fn read(row: OutboxRow, triggers: &BTreeSet<TriggerKey>, now: Timestamp) -> Self {
+        let event = serde_json::from_str::<OutboxEvent>(&row.body);
         let event = event.inspect_err(
             |error| tracing::error!(event = row.name, place = %row.id, %error, "an event cannot be read; it starts nothing"),
         );
-        Self { event: event.ok(), row }
+        let event = event.ok();
+        let waits = |event: &OutboxEvent| {
+            triggers.is_empty() || event.consumers.iter().any(|consumer| !triggers.contains(consumer))
+        };
+        let until = row.at.checked_add(FORSAKEN).unwrap_or(Timestamp::MAX);
+        let stays_until = event.as_ref().filter(|event| until > now && waits(event)).map(|_| until);
+        Self { row, event, stays_until }
     }
 }
 

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use jiff::SignedDuration;
 use runtime::MonotonicTime;
 use store::{News, OutboxRow};
 
@@ -30,6 +31,9 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(30);
 const IDLE_LOOK_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 /// The time after which events are delivered again that a trigger could not take, or that the store refused.
 const RETRY: Duration = Duration::from_secs(1);
+/// The time after which an event is deleted although a trigger that it was to start is not in force: a node may get it a moment later,
+/// or its file may be broken for a moment.
+const FORSAKEN: SignedDuration = SignedDuration::from_mins(10);
 /// The least time between two hints to other nodes about one name.
 const HINT_INTERVAL: Duration = Duration::from_millis(20);
 /// The number of names whose events are delivered at one time.
@@ -91,6 +95,7 @@ enum Happening {
     Closing,
     Woken,
     Shards,
+    Reloaded,
     Due,
     Ended(String, Option<(Lane, Delivered)>),
 }
@@ -99,6 +104,7 @@ impl Deliverer {
     async fn run(&mut self) {
         let context = self.ingress.context.clone();
         let mut shards = self.ingress.peers.shards.subscribe();
+        let mut generation = context.generation.subscribe();
         loop {
             self.begin();
             let next = self.next();
@@ -112,6 +118,10 @@ impl Deliverer {
                         Ok(()) => Happening::Shards,
                         Err(_) => Happening::Closing,
                     },
+                    changed = generation.changed() => match changed {
+                        Ok(()) => Happening::Reloaded,
+                        Err(_) => Happening::Closing,
+                    },
                     () = woken => Happening::Woken,
                     () = context.clock.sleep_until_monotonic(next) => Happening::Due,
                 }
@@ -121,6 +131,8 @@ impl Deliverer {
                 Happening::Woken => self.take_due(),
                 // It may have events from the time before.
                 Happening::Shards => self.look_at = context.clock.monotonic_now(),
+                // A trigger may be in force now for which events wait.
+                Happening::Reloaded => self.due.extend(self.retries.keys().chain(&self.at_work).cloned()),
                 Happening::Due => self.run_due().await,
                 Happening::Ended(name, ended) => self.ended(name, ended),
             }

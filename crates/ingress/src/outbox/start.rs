@@ -6,18 +6,21 @@ use model::action::{ActionError, ErrorKind};
 use model::automation::TriggerId;
 use model::execution::OutboxEvent;
 use model::payload::{EmittedEvent, Payload};
-use runtime::{NewStart, Start, StartedBy, convert_event_data};
+use runtime::{Error, NewStart, Start, StartedBy, convert_event_data};
 
 use crate::ingress::Ingress;
 
 impl Ingress {
     /// Evaluates an event for a trigger that is named after it: converts the data to the types that the trigger declares, and evaluates
-    /// its condition and its inputs. `None` if nothing starts; with an error, the execution fails with it.
+    /// its condition and its inputs. `None` if nothing starts; with an error in the result, the execution fails with it.
+    ///
+    /// # Errors
+    /// A provider of secrets fails: it is to be tried again.
     pub async fn prepare_event(
         &self,
         mount: &Mount,
         event: EmittedEvent,
-    ) -> Option<(Payload, StartedBy, Option<ActionError>)> {
+    ) -> Result<Option<(Payload, StartedBy, Option<ActionError>)>, Error> {
         let declared = mount.on().own_event().map_or(&[][..], |own| own.data.as_slice());
         let (event, misfit) = match convert_event_data(declared, &event.data) {
             Ok(data) => (EmittedEvent { data, ..event }, None),
@@ -25,25 +28,37 @@ impl Ingress {
         };
         let payload = Payload::Emitted(event);
         let Some(misfit) = misfit else {
-            let (by, fails) = self.prepare_start(mount, &payload).await?;
-            return Some((payload, by, fails));
+            let prepared = self.prepare_start(mount, &payload).await?;
+            return Ok(prepared.map(|(by, fails)| (payload, by, fails)));
         };
         // A condition can exclude events whose data are of another form; a condition that cannot be evaluated excludes nothing.
-        self.evaluate_trigger_condition(mount, &payload).await.start()?;
+        if self.evaluate_trigger_condition(mount, &payload).await?.start().is_none() {
+            return Ok(None);
+        }
         let error = ActionError::new(ErrorKind::Input, misfit.to_string());
         tracing::warn!(trigger = %mount.key(), error = error.message, "the data of an event do not fit; the execution fails");
         let error = error.redacted(&self.context.settings.redactor);
-        Some((payload, StartedBy::trigger(&mount.declared().id), Some(error)))
+        Ok(Some((payload, StartedBy::trigger(&mount.declared().id), Some(error))))
     }
 
     /// Returns the start of a trigger by an event; `None` if it starts nothing.
-    pub(super) async fn event_start(&self, mount: &Mount, event: &OutboxEvent) -> Option<NewStart> {
+    ///
+    /// # Errors
+    /// A provider of secrets fails: it is to be tried again.
+    pub(super) async fn event_start(
+        &self,
+        mount: &Mount,
+        event: &OutboxEvent,
+    ) -> Result<Option<NewStart>, Error> {
         let key = Some(key(&mount.key().trigger, &event.event.id));
         let trace = event.trace.as_deref().and_then(|trace| trace.parse::<Trace>().ok());
         let trace = trace.map(|trace| Trace { depth: trace.depth.saturating_add(1), ..trace }.to_string());
         let origin = event.origin(trace);
-        let (payload, by, fails) = self.prepare_event(mount, event.event.clone()).await?;
-        Some(NewStart { start: Start { payload, origin, by }, fails, key, dedup: Vec::new() })
+        let prepared = self.prepare_event(mount, event.event.clone()).await?;
+        Ok(prepared.map(|(payload, by, fails)| {
+            let start = Start { payload, origin, by };
+            NewStart { start, fails, key, dedup: Vec::new() }
+        }))
     }
 }
 

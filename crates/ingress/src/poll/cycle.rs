@@ -144,7 +144,7 @@ impl PollCycle {
         }
         let answer = tokio::select! {
             biased;
-            answer = request_items(&ingress, &catalog, automation, &request, &poll_state) => answer?,
+            answer = request_items(&ingress, &catalog, (automation, &trigger), &request, &poll_state) => answer?,
             () = ingress.context.clock.sleep_for(DEADLINE) => {
                 let most = text::units::format_duration(DEADLINE);
                 return Err(Failure::Poll(format!("there was no answer within {most}")));
@@ -179,6 +179,7 @@ impl PollCycle {
             source: poll_state.source,
         };
         let starts = ingress.build_starts(&mount, &request, &new_items, now).await;
+        let starts = starts.map_err(|error| Failure::Poll(error.to_string()))?;
         let write = PollWrite {
             trigger: trigger.clone(),
             state: poll_state.clone(),
@@ -188,6 +189,10 @@ impl PollCycle {
         };
         let accepted = ingress.admission.accept_polled(&mount.deployment, starts, write).await;
         accepted.map_err(|error| match error {
+            // Another attempt with the same records would be refused as well.
+            Error::Store(error @ (store::Error::Invalid { .. } | store::Error::TooLarge { .. })) => {
+                Failure::Poll(error.to_string())
+            }
             Error::Store(_) => Failure::Store,
             error => Failure::Poll(error.to_string()),
         })?;
@@ -199,13 +204,16 @@ impl PollCycle {
 impl Ingress {
     /// Builds the executions that a poll starts. An execution fails with the given error if the trigger's condition
     /// cannot be evaluated.
+    ///
+    /// # Errors
+    /// A provider of secrets fails, so that the same items are to be polled again.
     async fn build_starts(
         &self,
         mount: &Mount,
         request: &PollRequest<'_>,
         new_items: &NewItems,
         now: Timestamp,
-    ) -> Vec<(Start, Option<ActionError>)> {
+    ) -> Result<Vec<(Start, Option<ActionError>)>, Error> {
         let data: Vec<Value> = match request.deliver() {
             _ if new_items.fresh.is_empty() => Vec::new(),
             Delivery::Batch => vec![Value::from(new_items.fresh.clone())],
@@ -216,11 +224,11 @@ impl Ingress {
         let mut starts = Vec::with_capacity(data.len());
         for data in data {
             let payload = Payload::Poll { data, polled_at: now };
-            if let Some((by, fails)) = self.prepare_start(mount, &payload).await {
+            if let Some((by, fails)) = self.prepare_start(mount, &payload).await? {
                 starts.push((Start { payload, origin: origin.clone(), by }, fails));
             }
         }
-        starts
+        Ok(starts)
     }
 }
 

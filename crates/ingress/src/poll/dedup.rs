@@ -28,6 +28,8 @@ pub(super) struct PollResult {
     pub(super) items: Vec<Item>,
     /// Cursor that is valid once all items have been processed.
     pub(super) cursor: Value,
+    /// True if the source has more, which the next poll reads.
+    pub(super) goes_on: bool,
 }
 
 impl PollResult {
@@ -74,7 +76,7 @@ pub(super) struct NewItems {
 
 /// Removes the items seen before. If `is_silent`, no item starts an execution, but all are marked as seen.
 pub(super) fn dedup_items(answer: PollResult, seen: &[bool], is_silent: bool, before: &Value) -> NewItems {
-    let PollResult { items, cursor } = answer;
+    let PollResult { items, cursor, goes_on } = answer;
     let mut known: HashSet<String> = HashSet::with_capacity(items.len());
     let (mut fresh, mut more, mut reached) = (Vec::new(), false, None);
     for (item, seen) in items.into_iter().zip(seen.iter().copied().chain(std::iter::repeat(false))) {
@@ -95,7 +97,7 @@ pub(super) fn dedup_items(answer: PollResult, seen: &[bool], is_silent: bool, be
     // oldest seen keys first.
     let keys = if fresh.is_empty() && !is_silent { Vec::new() } else { known.into_iter().collect() };
     let cursor = if more { reached.unwrap_or_else(|| before.clone()) } else { cursor };
-    NewItems { fresh, keys, cursor, more }
+    NewItems { fresh, keys, cursor, more: more || goes_on }
 }
 
 #[cfg(test)]
@@ -106,7 +108,7 @@ mod tests {
 
     fn answer(keys: &[&str]) -> PollResult {
         let item = |key: &&str| Item { key: (*key).to_owned(), value: Value::from(*key), cursor: None };
-        PollResult { items: keys.iter().map(item).collect(), cursor: Value::from("end") }
+        PollResult { items: keys.iter().map(item).collect(), cursor: Value::from("end"), goes_on: false }
     }
 
     fn texts(values: &[Value]) -> Vec<String> {

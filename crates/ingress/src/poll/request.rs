@@ -23,12 +23,15 @@ use runtime::{Answers, Inline, Share, inline};
 const NOT_MODIFIED: i64 = 304;
 /// Maximum number of pages that one poll reads.
 const MAX_PAGES: usize = 50;
+/// The number of records after which a poll leaves the rest of a list to the next one. With another page of them, the store can still tell
+/// all of them from new ones.
+const MAX_TOLD: usize = PollWrite::MAX_KEYS / 2;
 
 /// Calls the action once and extracts the items. The error is a message for people.
 pub(super) async fn request_items(
     ingress: &Ingress,
     catalog: &Catalog,
-    automation: &Automation,
+    (automation, trigger): (&Automation, &TriggerKey),
     request: &PollRequest<'_>,
     poll_state: &PollState,
 ) -> Result<PollResult, String> {
@@ -65,6 +68,9 @@ pub(super) async fn request_items(
             let mut with = polled.with.clone();
             for (name, value) in inputs(ingress, catalog, &event.call, &names).await?.iter() {
                 with.insert(name.clone(), value.clone());
+            }
+            if let Some(input) = polled.since.as_ref().and_then(|since| since.trigger.as_ref()) {
+                with.insert(&**input, trigger.to_string());
             }
             requester.pages(polled, with, poll_state, request.start()).await
         }
@@ -113,8 +119,8 @@ fn read(poll: &PollTrigger, result: Value, mut names: Map, budget: &Budget) -> R
     if result.get("statusCode").and_then(|status| status.as_i64()) == Some(NOT_MODIFIED) {
         // Nothing has changed since the cursor that the request has in its condition.
         return Ok(PollResult {
-            items: Vec::new(),
             cursor: names.get("cursor").cloned().unwrap_or_default(),
+            ..PollResult::default()
         });
     }
     names.insert("result", result.clone());
@@ -142,19 +148,7 @@ fn read(poll: &PollTrigger, result: Value, mut names: Map, budget: &Budget) -> R
     let mut items = Vec::with_capacity(list.len());
     let mut without_id: Vec<String> = Vec::new();
     for (index, item) in list.iter().enumerate() {
-        let id = match &poll.id {
-            Some(id) => {
-                names.insert("item", item.clone());
-                match id.evaluate(&Value::from(names.clone()), budget) {
-                    Ok(id) if id.is_null() => {
-                        Err(format!("`id` of item {index} is null; it must be unique for each item"))
-                    }
-                    id => id.map_err(|error| format!("`id` of item {index}: {error}")),
-                }
-            }
-            None => Ok(item.get("id").filter(|id| !id.is_null()).unwrap_or_else(|| item.clone())),
-        };
-        let id = match id {
+        let id = match id_of(poll, (index, item), &mut names, budget) {
             Err(problem) if budget.exceeded().is_some() => return Err(problem),
             Err(problem) => {
                 without_id.push(problem);
@@ -181,7 +175,27 @@ fn read(poll: &PollTrigger, result: Value, mut names: Map, budget: &Budget) -> R
     Ok(PollResult {
         items,
         cursor: cursor.map_err(|error| format!("`cursor`: {error}"))?.unwrap_or(Value::Null),
+        ..PollResult::default()
     })
+}
+
+/// Evaluates the id of an item with this index.
+fn id_of(
+    poll: &PollTrigger,
+    (index, item): (usize, &Value),
+    names: &mut Map,
+    budget: &Budget,
+) -> Result<Value, String> {
+    let Some(id) = &poll.id else {
+        return Ok(item.get("id").filter(|id| !id.is_null()).unwrap_or_else(|| item.clone()));
+    };
+    names.insert("item", item.clone());
+    match id.evaluate(&Value::from(names.clone()), budget) {
+        Ok(id) if id.is_null() => {
+            Err(format!("`id` of item {index} is null; it must be unique for each item"))
+        }
+        id => id.map_err(|error| format!("`id` of item {index}: {error}")),
+    }
 }
 
 /// Converts an id to a deduplication key; long ids are hashed.
@@ -258,90 +272,153 @@ impl Requester<'_> {
         poll_state: &PollState,
         start: PollStart,
     ) -> Result<PollResult, String> {
-        let newest = poll_state.cursor.as_str().and_then(Instant::parse).map(Instant::to_timestamp);
+        let now = self.ingress.context.clock.now();
+        let position = Position::of(&poll_state.cursor, now);
+        let is_first = poll_state.polled_at.is_none() && start == PollStart::New;
         if let Some(since) = &polled.since {
-            let is_first = poll_state.polled_at.is_none() && start == PollStart::New;
-            return self.since(polled, since, with, (newest, is_first)).await;
+            return self.since(polled, since, with, (position, is_first)).await;
         }
-        let mut oldest = newest.map(|at| before(at, polled.overlap));
+        let mut oldest = position.newest.map(|at| before(at, polled.overlap));
         let mut records: Vec<Record> = Vec::new();
         let mut complete = false;
         for _ in 0..MAX_PAGES {
             let result = self.call(&polled.action, &with).await?;
             let page = page(polled, &self.call.action.name, &result)?;
             let first = page.first().map(|record| record.at);
-            if poll_state.polled_at.is_none() && start == PollStart::New {
+            if is_first {
                 // The first poll needs no older records. Records inside the overlap must still be known, because some
                 // become visible late.
-                oldest = oldest.or_else(|| first.map(|at| before(at, polled.overlap)));
+                oldest = oldest.or_else(|| first.map(|at| before(at.min(now), polled.overlap)));
             }
             let is_older = |record: &Record| oldest.is_some_and(|oldest| record.at < oldest);
             let ended = page.iter().any(is_older);
             records.extend(page.into_iter().filter(|record| !is_older(record)));
             let next = result.get("nextCursor").filter(|next| !next.is_null());
-            match (&polled.cursor, next) {
-                (Some(input), Some(next)) if !ended => with.insert(input.as_str(), next),
-                _ => {
-                    complete = true;
-                    break;
-                }
+            let (Some(input), Some(next), false) = (&polled.cursor, next, ended) else {
+                complete = records.len() <= PollWrite::MAX_KEYS;
+                break;
             };
+            if records.len() >= PollWrite::MAX_KEYS {
+                break;
+            }
+            with.insert(input.as_str(), next);
         }
         if !complete {
+            records.truncate(PollWrite::MAX_KEYS);
             tracing::warn!(
                 event = self.call.action.name,
-                pages = MAX_PAGES,
+                records = records.len(),
                 "the list has more changes than one poll reads; older ones are skipped"
             );
         }
-        Ok(answer(records, newest))
+        Ok(answer(records, position, None))
     }
 
-    /// Reads a list that begins at an instant, oldest first, page by page. What one poll does not read, the next one does.
+    /// Reads a list that begins at an instant, oldest first, page by page. What one poll does not read, the next one does: it begins
+    /// behind the last page then, and not with the overlap, which has more records than can be told from new ones.
     async fn since(
         &self,
         polled: &PolledEvent,
         since: &Since,
         mut with: Map,
-        (newest, is_first): (Option<Timestamp>, bool),
+        (mut position, is_first): (Position, bool),
     ) -> Result<PollResult, String> {
         let event = &self.call.action.name;
         let own = since.overlap.as_ref().and_then(|name| with.remove(name));
         let own = own.map(|text| text::units::parse_fixed_period(&text.to_text()));
         let overlap =
             own.transpose().map_err(|error| format!("`overlap`: {error}"))?.unwrap_or(polled.overlap);
-        let mut from = newest.map(|at| before(at, overlap));
+        let mut from = position.newest.map(|at| before(at, overlap));
         if is_first {
             // The first poll needs no older records. Records inside the overlap must still be known.
             with.insert(&*since.newest, true);
             let last = page(polled, event, &self.call(&polled.action, &with).await?)?;
             with.remove(&since.newest);
-            let Some(last) = last.first() else { return Ok(answer(Vec::new(), None)) };
-            from = Some(before(last.at, overlap));
+            let Some(last) = last.first() else { return Ok(answer(Vec::new(), position, None)) };
+            from = Some(before(last.at.min(position.now), overlap));
         }
         if let Some(from) = from {
             with.insert(&*since.input, from.to_string());
         }
-        let mut records: Vec<Record> = Vec::new();
+        position.behind = position.behind.filter(|behind| from.is_none_or(|from| behind.at >= from));
+        if let (Some(input), Some(behind)) = (&polled.cursor, &position.behind) {
+            with.insert(&**input, behind.cursor.clone());
+        }
+        let (mut records, mut last): (Vec<Record>, _) = (Vec::new(), None);
         for _ in 0..MAX_PAGES {
             let result = self.call(&polled.action, &with).await?;
             let found = page(polled, event, &result)?;
+            last = found.last().map(|record| record.at).or(last);
             records.extend(found.into_iter().filter(|record| from.is_none_or(|from| record.at >= from)));
             let next = result.get("nextCursor").filter(|next| !next.is_null());
             let (Some(input), Some(next)) = (&polled.cursor, next) else {
-                return Ok(answer(records, newest));
+                return Ok(answer(records, position, None));
             };
-            with.insert(&**input, next);
+            with.insert(&**input, next.clone());
+            if records.len() < MAX_TOLD {
+                continue;
+            }
+            // Records of the future come last. Behind them no poll begins, since others are still to come before them.
+            let behind = last.filter(|last| *last <= position.now).map(|at| Behind { at, cursor: next });
+            if !is_first || behind.is_none() {
+                return Ok(answer(records, position, behind));
+            }
+            // All of them were there before the trigger.
+            records.clear();
+            position.behind = behind;
         }
-        let last = records.iter().map(|record| record.at).max();
-        if last <= newest {
+        if is_first {
             let overlap = text::units::format_duration(overlap);
-            let count = records.len();
             return Err(format!(
-                "{count} records are within the overlap of {overlap}, which is all that a poll reads; shorten it"
+                "more records are within the overlap of {overlap} than the {MAX_PAGES} pages that a poll reads; shorten it"
             ));
         }
-        Ok(answer(records, newest))
+        let next = polled.cursor.as_ref().and_then(|input| with.get(input).cloned());
+        let at = last.filter(|last| *last <= position.now);
+        let behind = at.zip(next).map(|(at, cursor)| Behind { at, cursor });
+        Ok(answer(records, position, behind))
+    }
+}
+
+/// The position of a poll in a list with instants.
+struct Position {
+    /// The instant of the newest record that is known. A record of the future does not count: all that is written before it would be
+    /// taken for known.
+    newest: Option<Timestamp>,
+    /// The place at which the next poll begins; `None` if it reads all of the overlap again.
+    behind: Option<Behind>,
+    now: Timestamp,
+}
+
+/// A place behind records that are known, and that one poll could not read again with all that follow them.
+#[derive(Clone)]
+struct Behind {
+    /// The instant of the last of them.
+    at: Timestamp,
+    /// The cursor of the action.
+    cursor: Value,
+}
+
+impl Position {
+    /// Reads a stored position.
+    fn of(cursor: &Value, now: Timestamp) -> Self {
+        let instant = |value: &Value| value.as_str().and_then(Instant::parse).map(Instant::to_timestamp);
+        let newest = instant(cursor).or_else(|| instant(&cursor.get("at")?));
+        let behind = cursor.path("behind.at").as_ref().and_then(instant).zip(cursor.path("behind.cursor"));
+        let behind = behind.map(|(at, cursor)| Behind { at, cursor });
+        Self { newest: newest.map(|newest| newest.min(now)), behind, now }
+    }
+
+    /// The position to store when the records up to `at` are known.
+    fn reached(&self, at: Timestamp, behind: Option<&Behind>) -> Value {
+        let at = Value::from(self.newest.map_or(at, |newest| newest.max(at)).to_string());
+        match behind {
+            None => at,
+            Some(Behind { at: last, cursor }) => {
+                let behind = Map::from_iter([("at", last.to_string().into()), ("cursor", cursor.clone())]);
+                Map::from_iter([("at", at), ("behind", behind.into())]).into()
+            }
+        }
     }
 }
 
@@ -354,17 +431,20 @@ fn page(polled: &PolledEvent, event: &str, result: &Value) -> Result<Vec<Record>
     Ok(page)
 }
 
-/// Sorts the records oldest first, each with the cursor that is valid once it has been processed.
-fn answer(mut records: Vec<Record>, newest: Option<Timestamp>) -> PollResult {
+/// Sorts the records oldest first, each with the cursor that is valid once it has been processed. `next` is the place behind them if the
+/// list goes on.
+fn answer(mut records: Vec<Record>, position: Position, next: Option<Behind>) -> PollResult {
     records.sort_by_key(|record| record.at);
-    let reached = |at: Timestamp| Value::from(newest.map_or(at, |newest| newest.max(at)).to_string());
-    let last = records.last().map(|record| record.at).or(newest);
+    let past = records.iter().rev().map(|record| record.at).find(|at| *at <= position.now);
+    let last = past.or(position.newest).or((!records.is_empty()).then_some(position.now));
+    let behind = next.as_ref().or(position.behind.as_ref());
+    let cursor = last.map_or(Value::Null, |last| position.reached(last, behind));
     let items = records.into_iter().map(|record| Item {
         key: key(&Value::from(record.key)),
-        cursor: Some(reached(record.at)),
+        cursor: last.map(|last| position.reached(record.at.min(last), position.behind.as_ref())),
         value: record.value,
     });
-    PollResult { items: items.collect(), cursor: last.map_or(Value::Null, reached) }
+    PollResult { items: items.collect(), cursor, goes_on: next.is_some() }
 }
 
 fn before(at: Timestamp, by: Duration) -> Timestamp {

@@ -190,14 +190,20 @@ impl Consumer {
                 Ok(has_message) => has_message,
                 Err(error) => return End::Failed(error),
             };
-            self.works();
             if !has_message {
+                self.works();
+                // The broker has nothing: a lag that was read earlier is over.
+                self.ingress.sources.change(&self.id, |view| view.lag = view.lag.map(|_| 0));
                 continue;
             }
             match self.intake(&plan, &mut *source).await {
-                Ok(Taken::Done) => {}
-                // The messages come again, here or at the next owner of the shard.
-                Ok(Taken::NotHere) => self.sleep(LEAVE).await,
+                Ok(taken) => {
+                    self.works();
+                    // The messages come again, here or at the next owner of the shard.
+                    if taken == Taken::NotHere {
+                        self.sleep(LEAVE).await;
+                    }
+                }
                 Err(error) => return End::Failed(error),
             }
         }

@@ -104,31 +104,39 @@ impl Consumer {
         source: &mut dyn MessageSource,
         fates: Fates,
     ) -> Result<(), ActionError> {
-        let Fates { mut fates, failed, accepted, repeated } = fates;
-        let (now, mut poisoned) = (self.ingress.context.clock.now(), 0);
+        let Fates { fates, failed, accepted, repeated } = fates;
+        let now = self.ingress.context.clock.now();
+        self.ingress.sources.change(&self.id, |view| {
+            view.accepted += accepted;
+            view.repeated += repeated;
+            view.last_at = Some(now);
+        });
+        // First, so that no failure of a copy makes them come again.
+        source.settle(fates).await?;
+        let (mut fates, mut poisoned, mut problem) = (Vec::new(), 0, None);
         for (message, key, reason) in failed {
             let reason = self.ingress.context.settings.redactor.redact_message(&reason).into_owned();
             let fate = match self.attempts.failed(key, plan.poison.after) {
                 Some(pause) => Fate::Later(pause),
-                None => match self.poison(plan, source, &message, &key, &reason).await? {
-                    true => {
+                None => match self.poison(plan, source, &message, &key, &reason).await {
+                    Ok(true) => {
                         self.attempts.settled(&key);
                         poisoned += 1;
                         Fate::Done
                     }
-                    false => Fate::Later(NO_LIST),
+                    Ok(false) => Fate::Later(NO_LIST),
+                    Err(error) => {
+                        problem = Some(error);
+                        Fate::Later(NO_LIST)
+                    }
                 },
             };
             tracing::warn!(trigger = %self.id.trigger, message = message.id, reason, ?fate, "a message started nothing");
             fates.push((message.token, fate));
         }
-        self.ingress.sources.change(&self.id, |view| {
-            view.accepted += accepted;
-            view.repeated += repeated;
-            view.poisoned += poisoned;
-            view.last_at = Some(now);
-        });
-        source.settle(fates).await
+        self.ingress.sources.change(&self.id, |view| view.poisoned += poisoned);
+        source.settle(fates).await?;
+        problem.map_or(Ok(()), Err)
     }
 
     /// Adds a message to the list, and publishes its copy. Returns false if the list has no room.
@@ -144,7 +152,11 @@ impl Consumer {
             return Ok(false);
         }
         if let Some(to) = &plan.poison.to {
-            source.forward(to, message, &format!("poison:{}", hex::encode(key)), reason).await?;
+            let copied = source.forward(to, message, &format!("poison:{}", hex::encode(key)), reason).await;
+            copied.map_err(|mut error| {
+                error.message.insert_str(0, &format!("a message could not be copied to `{to}`: "));
+                error
+            })?;
         }
         Ok(true)
     }
@@ -183,6 +195,7 @@ impl Ingress {
                     started.push(read);
                 }
                 Prepared::Nothing => fates.all(&[read], Fate::Done),
+                Prepared::NotNow => fates.all(&[read], Fate::Later(AGAIN)),
                 Prepared::Fails(reason) => fates.fail(vec![read], &reason),
             }
         }
@@ -200,29 +213,53 @@ impl Ingress {
 
     /// Accepts one execution for all messages that have started none yet.
     async fn accept_together(&self, plan: &Plan, reads: Vec<Read>, fates: &mut Fates) {
-        let (mut fresh, unreadable): (Vec<Read>, Vec<Read>) =
+        let (fresh, unreadable): (Vec<Read>, Vec<Read>) =
             reads.into_iter().partition(|read| read.data.is_ok());
         for read in unreadable {
             let reason = read.data.as_ref().err().cloned().unwrap_or_default();
             fates.fail(vec![read], &reason);
         }
+        // A batch that cannot start is tried in halves, so that only the messages that are at fault start nothing.
+        let mut batches = vec![fresh];
+        while let Some(batch) = batches.pop() {
+            if let Some((mut batch, reason)) = self.accept_batch_of(plan, batch, fates).await {
+                match batch.split_off(batch.len() / 2) {
+                    last if batch.is_empty() => fates.fail(last, &reason),
+                    half => batches.extend([half, batch]),
+                }
+            }
+        }
+    }
+
+    /// Accepts one execution for all messages of a batch that have started none yet. Returns the messages for which none can start, with the
+    /// reason.
+    async fn accept_batch_of(
+        &self,
+        plan: &Plan,
+        mut fresh: Vec<Read>,
+        fates: &mut Fates,
+    ) -> Option<(Vec<Read>, String)> {
         for _ in 0..MAX_BATCHES {
-            let Some(unknown) = self.without_known(plan, fresh, fates).await else { return };
-            fresh = unknown;
+            fresh = self.without_known(plan, fresh, fates).await?;
             if fresh.is_empty() {
-                return;
+                return None;
             }
             let data: Vec<Value> = fresh.iter().filter_map(|read| read.data.clone().ok()).collect();
             let keys: Vec<[u8; 32]> = fresh.iter().map(|read| read.key).collect();
             let start = match self.message_start(&plan.mount, Value::from(data), &keys).await {
                 Prepared::Starts(start) => start,
-                Prepared::Nothing => return fates.all(&fresh, Fate::Done),
-                Prepared::Fails(reason) => return fates.fail(fresh, &reason),
+                Prepared::Nothing => {
+                    fates.all(&fresh, Fate::Done);
+                    return None;
+                }
+                Prepared::NotNow => break,
+                Prepared::Fails(reason) => return Some((fresh, reason)),
             };
             match self.accept_messages(plan, vec![*start]).await.as_deref() {
                 Some([AcceptOutcome::New | AcceptOutcome::Elsewhere]) => {
                     fates.accepted += u64::try_from(fresh.len()).unwrap_or(u64::MAX);
-                    return fates.all(&fresh, Fate::Done);
+                    fates.all(&fresh, Fate::Done);
+                    return None;
                 }
                 // Another consumer has just accepted some of them.
                 Some(_) => {}
@@ -230,6 +267,7 @@ impl Ingress {
             }
         }
         fates.all(&fresh, Fate::Later(AGAIN));
+        None
     }
 
     /// Removes the messages that have started an execution. `None` if the store failed: all come again.
@@ -278,9 +316,13 @@ impl Ingress {
         let now = self.context.clock.now();
         let payload = Payload::Poll { data, polled_at: now };
         match self.prepare_start(mount, &payload).await {
-            None => Prepared::Nothing,
-            Some((_, Some(error))) => Prepared::Fails(error.into_message()),
-            Some((by, None)) => {
+            Err(error) => {
+                tracing::warn!(trigger = %mount.key(), %error, "messages cannot be accepted now; they come again");
+                Prepared::NotNow
+            }
+            Ok(None) => Prepared::Nothing,
+            Ok(Some((_, Some(error)))) => Prepared::Fails(error.into_message()),
+            Ok(Some((by, None))) => {
                 let until = now.checked_add(ID_WINDOW).unwrap_or(Timestamp::MAX);
                 let dedup = keys.iter().map(|key| DedupRecord { key: *key, content: None, until }).collect();
                 let start = Start { payload, origin: Origin::Event, by };
@@ -295,6 +337,8 @@ pub(super) enum Prepared {
     Starts(Box<NewStart>),
     /// The trigger's condition is false.
     Nothing,
+    /// A provider of secrets fails.
+    NotNow,
     /// The trigger's condition or its inputs fail.
     Fails(String),
 }

@@ -266,6 +266,7 @@ impl Ingress {
                 self.admission.accept_batch(&mount.deployment, starts, Accept::default()).await?;
             }
             Prepared::Nothing => {}
+            Prepared::NotNow => return Err(MessageError::Fails("a secret cannot be read now".to_owned())),
             Prepared::Fails(reason) => return Err(MessageError::Fails(reason)),
         }
         self.drop_message(automation, id).await?;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use connector::{Call, LogSink, SubscribedEvent};
+use jiff::Timestamp;
 use model::LogLevel;
 use model::action::{ActionError, ActionSpec};
 use model::automation::TriggerKey;
@@ -16,15 +17,24 @@ use catalog::{Catalog, Mount, trigger_hook};
 /// Time limit of a call (semantics 3.8).
 const DEADLINE: Duration = Duration::from_secs(30);
 
+/// A subscription as the other application has it.
+pub(super) struct Subscribed {
+    /// The inputs of the event.
+    pub(super) inputs: Map,
+    /// The remote id; null if it has to be made again.
+    pub(super) remote: Value,
+    /// The time of the next renewal; `None` if it lasts.
+    pub(super) next_at: Option<Timestamp>,
+}
+
 impl Ingress {
-    /// Subscribes. Returns the inputs and the remote id of the subscription. Both are stored, and so is the error: none
-    /// of them contains a secret.
-    pub(super) async fn subscribe(&self, wanted: &Subscription) -> Result<(Map, Value), String> {
+    /// Subscribes. The result is stored, and so is the error: neither contains a secret.
+    pub(super) async fn subscribe(&self, wanted: &Subscription) -> Result<Subscribed, String> {
         let made = self.create_subscription(wanted).await;
         made.map_err(|error| self.context.settings.redactor.redact_message(&error).into_owned())
     }
 
-    async fn create_subscription(&self, wanted: &Subscription) -> Result<(Map, Value), String> {
+    async fn create_subscription(&self, wanted: &Subscription) -> Result<Subscribed, String> {
         let catalog = self.context.catalog.load_full();
         let mount = catalog.trigger(&wanted.trigger).ok_or("the trigger no longer exists")?;
         let (_, hook) = trigger_hook(mount.on(), &catalog).ok_or("its trigger is a different event now")?;
@@ -46,7 +56,15 @@ impl Ingress {
             with.insert(name.clone(), value.clone());
         }
         with.insert(hook.url.as_str(), self.event_url(&mount, wanted.test));
-        with.insert(hook.secret.as_str(), secret);
+        if let Some(input) = &hook.secret {
+            with.insert(input.as_str(), secret);
+        }
+        let now = self.context.clock.now();
+        let renew = hook.renew.as_deref();
+        renew
+            .into_iter()
+            .flat_map(|renew| renew.inputs(now))
+            .for_each(|(name, end)| drop(with.insert(name, end)));
         let request = Subscription {
             inputs: inputs.clone(),
             url: self.event_url(&mount, wanted.test),
@@ -55,7 +73,8 @@ impl Ingress {
         if wanted.requested {
             // An earlier request has an unknown result: the subscription may exist already.
             if let Some(remote) = self.adopt_orphan(&catalog, &hook, &request).await? {
-                return Ok((inputs, remote));
+                // Its end is unknown, so it is renewed at once.
+                return Ok(Subscribed { inputs, remote, next_at: renew.map(|_| now) });
             }
         } else {
             // Recorded before the request: after a crash in between, the subscription would otherwise be unknown here.
@@ -69,7 +88,44 @@ impl Ingress {
             .map_err(ActionError::into_message)?;
         let remote = result.path(&hook.id).filter(|id| !id.is_null());
         let remote = remote.ok_or_else(|| format!("`{}` returned no id at `{}`", hook.subscribe, hook.id))?;
-        Ok((inputs, remote))
+        let next_at = renew.map(|renew| renew.next_at(&result, now));
+        Ok(Subscribed { inputs, remote, next_at })
+    }
+
+    /// Renews a subscription that would end. If the other application has it no more, the result has no remote id: it has to be made
+    /// again.
+    pub(super) async fn renew_subscription(&self, subscription: &Subscription) -> Result<Subscribed, String> {
+        let renewed = self.renew_remote(subscription).await;
+        renewed.map_err(|error| self.context.settings.redactor.redact_message(&error).into_owned())
+    }
+
+    async fn renew_remote(&self, subscription: &Subscription) -> Result<Subscribed, String> {
+        let catalog = self.context.catalog.load_full();
+        let hook = event_hook(&catalog, &subscription.event)?;
+        let (inputs, remote) = (subscription.inputs.clone(), subscription.remote.clone());
+        // The connector may have changed since the subscription was made.
+        let Some(renew) = &hook.renew else { return Ok(Subscribed { inputs, remote, next_at: None }) };
+        let action = catalog.registry().action(&renew.action).cloned();
+        let action = action.ok_or_else(|| format!("the action `{}` no longer exists", renew.action))?;
+        let mut with = declared_inputs(action.spec(), &inputs);
+        let now = self.context.clock.now();
+        for (name, value) in renew.with.iter().map(|(name, value)| (name.clone(), value.clone())) {
+            with.insert(name, value);
+        }
+        renew.inputs(now).into_iter().for_each(|(name, end)| drop(with.insert(name, end)));
+        if let Some(input) = &renew.id_input {
+            with.insert(input.as_str(), remote.clone());
+        }
+        match self.call_action(&catalog, subscription, &renew.action, &with).await {
+            Ok(result) => {
+                let next_at = Some(renew.next_at(&result, now));
+                Ok(Subscribed { inputs, remote, next_at })
+            }
+            Err(error) if matches!(error.status, Some(404 | 410)) => {
+                Ok(Subscribed { inputs, remote: Value::Null, next_at: Some(now) })
+            }
+            Err(error) => Err(error.into_message()),
+        }
     }
 
     /// Unsubscribes. A subscription that no longer exists counts as removed.
@@ -84,10 +140,68 @@ impl Ingress {
         }
         let catalog = self.context.catalog.load_full();
         let hook = event_hook(&catalog, &subscription.event)?;
+        if self.replacement(&catalog, &hook, subscription).await.map_err(|error| error.to_string())?.is_some()
+        {
+            return Ok(());
+        }
         if subscription.remote.is_null() {
             return self.delete_orphans(&catalog, &hook, subscription).await;
         }
         self.delete_remote(&catalog, &hook, subscription, &subscription.remote).await
+    }
+
+    /// Returns the subscription to put in force in place of `removed`, if the application keeps a single subscription: without an id, removing
+    /// one removes the other. `None` if no other is wanted, or the application tells subscriptions apart.
+    pub(super) async fn replacement(
+        &self,
+        catalog: &Catalog,
+        hook: &SubscribedEvent,
+        removed: &Subscription,
+    ) -> Result<Option<Subscription>, store::Error> {
+        if hook.id_input.is_some() {
+            return Ok(None);
+        }
+        let table = |(one, ..): (&Subscription, _, _)| one.clone();
+        let mut others: Vec<Subscription> = self.subscriptions.table().all().map(table).collect();
+        if self.context.store.node().is_some() {
+            let stored = self.context.store.subscriptions().await?;
+            let known = |id: &str| others.iter().any(|other| other.id == id);
+            let elsewhere: Vec<_> = stored.into_iter().filter(|one| !known(&one.id)).collect();
+            others.extend(elsewhere);
+        }
+        let action = catalog.registry().action(&hook.unsubscribe);
+        let about = |one: &Subscription| action.map(|action| declared_inputs(action.spec(), &one.inputs));
+        let same = |other: &Subscription| {
+            let other_hook = event_hook(catalog, &other.event);
+            other.id != removed.id
+                && !other.removing
+                && (other.requested || !other.remote.is_null())
+                && other.connection == removed.connection
+                && other_hook.is_ok_and(|other| other.subscribe == hook.subscribe)
+                && about(other) == about(removed)
+        };
+        Ok(others.into_iter().filter(same).max_by_key(|other| other.since))
+    }
+
+    /// Subscribes again for the subscription that is to be in force where `removed` was.
+    pub(super) async fn subscribe_again(&self, removed: &Subscription) {
+        if removed.remote.is_null() && !removed.requested {
+            return;
+        }
+        let catalog = self.context.catalog.load_full();
+        let Ok(hook) = event_hook(&catalog, &removed.event) else { return };
+        let mut again = match self.replacement(&catalog, &hook, removed).await {
+            Ok(Some(again)) => again,
+            Ok(None) => return,
+            Err(error) => return self.context.lost(&error),
+        };
+        if self.subscriptions.get(&again.id).is_none() {
+            // Another node sees to it.
+            return;
+        }
+        (again.remote, again.requested, again.failures) = (Value::Null, false, 0);
+        again.next_at = Some(self.context.clock.now());
+        self.store_subscription(again).await;
     }
 
     /// Deletes the remote subscription with the id `remote`. A missing one counts as deleted.
@@ -115,6 +229,27 @@ impl Ingress {
     pub(super) fn secret_of(&self, trigger: &TriggerKey) -> String {
         let first = self.subscriptions.table().secret_trigger(trigger).cloned();
         self.event_secret(first.as_ref().unwrap_or(trigger))
+    }
+
+    /// Secret that authenticates the sender of a trigger's event, in the connection if the hook says so.
+    pub(super) async fn sender_secret(
+        &self,
+        catalog: &Catalog,
+        mount: &Mount,
+        hook: &SubscribedEvent,
+    ) -> Result<String, ActionError> {
+        let Some(input) = &hook.verify_secret else { return Ok(self.secret_of(&mount.key())) };
+        let call = mount.on().call();
+        let name = call.and_then(|call| call.connection.as_ref()?.literal()).map(|name| name.name.as_str());
+        let missing =
+            || ActionError::new(model::action::ErrorKind::Connection, format!("`{input}` is not set"));
+        let connection = self.connections.connect(catalog, name.ok_or_else(missing)?).await?;
+        match connection.values.get(input.as_str()) {
+            Some(connector::ConnectionValue::Secret(secret)) if !secret.expose().is_empty() => {
+                Ok(secret.expose().to_owned())
+            }
+            _ => Err(missing()),
+        }
     }
 
     /// Derives a secret from the store's, so that it stays the same.

@@ -21,6 +21,7 @@ use value::{Map, Value};
 use crate::changes::CatalogListener;
 use crate::ingress::Ingress;
 use crate::persist::until_done;
+use call::Subscribed;
 use catalog::canonical_text;
 use catalog::{Catalog, Mount, trigger_hook};
 use runtime::KeyedLocks;
@@ -302,7 +303,7 @@ impl Ingress {
         }
     }
 
-    /// Creates or removes a subscription remotely and records the result.
+    /// Creates, renews or removes a subscription remotely and records the result.
     async fn apply_change(self: Arc<Self>, subscription: Subscription) {
         let slot = tokio::select! {
             slot = self.subscriptions.slots.acquire() => slot,
@@ -320,23 +321,31 @@ impl Ingress {
         }
         let result = if subscription.removing {
             self.unsubscribe(&subscription).await.map(|()| None)
-        } else {
+        } else if subscription.remote.is_null() {
             self.subscribe(&subscription).await.map(Some)
+        } else {
+            self.renew_subscription(&subscription).await.map(Some)
         };
         drop(slot);
         let _changing = self.subscriptions.changing.lock().await;
         // The removal may have been requested during the creation.
         let Some(mut now) = self.subscriptions.get(&id) else { return };
         match result {
-            Ok(Some((inputs, remote))) => {
-                tracing::info!(%trigger, event, "subscribed");
+            Ok(Some(Subscribed { inputs, remote, next_at })) => {
+                let word =
+                    if subscription.remote.is_null() { "subscribed" } else { "renewed a subscription" };
+                tracing::info!(%trigger, event, "{word}");
+                if subscription.remote.is_null() || remote.is_null() {
+                    now.since = self.context.clock.now();
+                }
+                now.requested &= !remote.is_null();
                 (now.inputs, now.remote, now.failures, now.error) = (inputs, remote, 0, None);
-                now.next_at = now.removing.then(|| self.context.clock.now());
-                now.since = self.context.clock.now();
+                now.next_at = if now.removing { Some(self.context.clock.now()) } else { next_at };
             }
             Ok(None) => {
                 tracing::info!(%trigger, event, "the subscription is taken back");
                 self.forget_subscription(&id).await;
+                self.subscribe_again(&subscription).await;
                 return self.end_change(&id);
             }
             Err(_) if self.context.closing.is_cancelled() => return,

@@ -31,9 +31,19 @@ impl Ingress {
             return Err(Rejection::not_a_webhook());
         };
         check_enabled(route)?;
-        let secret = self.secret_of(&route.mount.key());
-        let webhook =
-            language::load::event_webhook(&hook.verify, &secret).ok_or_else(Rejection::not_a_webhook)?;
+        let secret = self.sender_secret(catalog, &route.mount, &hook).await.map_err(|error| {
+            tracing::error!(trigger = %route.mount.key(), error = error.message, "a sender cannot be verified, and is refused");
+            crate::hooks::without_key(&error)
+        })?;
+        let webhook = language::load::event_webhook(&hook.verify, hook.challenge.as_deref(), &secret)
+            .ok_or_else(Rejection::not_a_webhook)?;
+        if let Some(challenge) = &webhook.challenge
+            && let Some(asked) = trigger::challenge::detect(challenge, &request)
+        {
+            let answer = self.answer_challenge(route, &webhook, challenge, &asked, &request).await;
+            self.capture_non_trigger(route, &request, NonTrigger::Challenge, &answer).await;
+            return answer.map(Reply::from);
+        }
         if let Some(answer) = trigger::webhook::probe(&webhook, &request.method) {
             let answer = Ok(answer);
             self.capture_non_trigger(route, &request, NonTrigger::Probe, &answer).await;
@@ -66,14 +76,29 @@ impl Ingress {
         }
         verified?;
         let in_header = hook.delivery.as_deref().and_then(header);
-        let ReceivedRequest { payload, results, .. } = self.receive_inflated(&webhook, request).await?;
-        let in_body = || results.path("body.data")?.path(hook.delivery_path.as_ref()?).map(|id| id.to_text());
+        let received = self.receive_inflated(&webhook, request).await?;
+        let in_body =
+            || received.results.path("body.data")?.path(hook.delivery_path.as_ref()?).map(|id| id.to_text());
         let key = in_header.or_else(in_body).map(|id| match &route.mount.declared().id {
             trigger if trigger.is_main() => format!("delivery:{id}"),
             trigger => format!("delivery:{trigger}:{id}"),
         });
+        self.start_event(route, &webhook, received, key).await
+    }
+
+    /// Accepts an execution for a verified request, unless the delivery with this key has started one.
+    async fn start_event(
+        &self,
+        route: &Route,
+        webhook: &WebhookTrigger,
+        received: ReceivedRequest,
+        key: Option<String>,
+    ) -> Result<Reply, Rejection> {
+        let ReceivedRequest { payload, results, .. } = received;
         let payload = Payload::Webhook(payload);
-        let Some((by, fails)) = self.prepare_start(&route.mount, &payload).await else {
+        let prepared = self.prepare_start(&route.mount, &payload).await;
+        let prepared = prepared.map_err(|error| crate::hooks::rejection_for(&error, false))?;
+        let Some((by, fails)) = prepared else {
             return Ok(Reply::without_start(acknowledgement("filtered"), "filtered"));
         };
         let origin = if route.is_test { Origin::Test } else { Origin::Event };
@@ -87,7 +112,7 @@ impl Ingress {
             self.admission.accept(&route.mount.deployment, Start { payload, origin, by }, options).await;
         let Acceptance { id, accepted, .. } =
             accepted.map_err(|error| crate::hooks::rejection_for(&error, false))?;
-        let answer = response::asynchronous(&webhook, &id);
+        let answer = response::asynchronous(webhook, &id);
         if accepted == AcceptOutcome::New {
             return Ok(answer.into());
         }

@@ -62,6 +62,14 @@ impl Source {
                 refused(format!("the consumer `{durable}` of the stream `{name}` cannot be used: {error}"))
             })?;
         let found = &consumer.cached_info().config;
+        if found.max_deliver > 0 {
+            // A message that waits for room, or for the store, is also delivered again, and counts as a delivery.
+            return Err(refused(format!(
+                "the consumer `{durable}` gives a message up after {} deliveries (`max_deliver`), before `poison` has it; \
+                 give `consumer` another name, or set its `max_deliver` to -1 at {SUBJECT}",
+                found.max_deliver
+            )));
+        }
         if found.ack_policy != AckPolicy::Explicit {
             return Err(refused(format!(
                 "the consumer `{durable}` does not acknowledge each message; give `consumer` another name, or delete it at {SUBJECT}"

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use connector::http::{MAX_TIMEOUT, Method, Request, Response, encode};
 use connector::{BaseUrl, BodySink, Call, Exchanged, ResolvedConnection, SigningKeys};
+use jiff::Timestamp;
 use model::{ActionError, ErrorKind};
 use url::Url;
 use value::{Map, Secret, Value};
@@ -23,6 +24,8 @@ pub(super) struct Bucket<'a> {
     pub subject: &'a str,
     pub name: &'a str,
     connection: ResolvedConnection,
+    /// The end of the keys, if they have one. No signature is good for longer.
+    pub keys_end: Option<Timestamp>,
 }
 
 impl<'a> Bucket<'a> {
@@ -39,11 +42,12 @@ impl<'a> Bucket<'a> {
             return Err(inputs.refuse(format_args!("`bucket` is not the name of a bucket: `{name}`")));
         }
         let base = base_of(inputs, name)?;
-        let keys = match inputs.text("roleArn") {
+        let (keys, keys_end) = match inputs.text("roleArn") {
             Some(role) => action.identities.keys(call, inputs, role, region_of(inputs)).await?,
-            None => keys_of(inputs),
+            None => (keys_of(inputs), None),
         };
-        Ok(Self { call, subject: &action.subject, name, connection: connection.clone().signed(base, keys) })
+        let connection = connection.clone().signed(base, keys);
+        Ok(Self { call, subject: &action.subject, name, connection, keys_end })
     }
 
     /// The text of an input; empty if it is not set.
@@ -83,8 +87,14 @@ impl<'a> Bucket<'a> {
     }
 
     /// The address with a signature.
-    pub(super) fn presigned(&self, method: &Method, url: &Url, expires: Duration) -> Option<Url> {
-        self.connection.presigned(method, url, expires, self.call.http.timer().now())
+    pub(super) fn presigned(
+        &self,
+        method: &Method,
+        url: &Url,
+        expires: Duration,
+        now: Timestamp,
+    ) -> Option<Url> {
+        self.connection.presigned(method, url, expires, now)
     }
 
     /// Sends a request. An answer with an error status is an error.

@@ -18,7 +18,8 @@ pub(super) fn parse(response: &Response, subject: &str) -> Result<Value, ActionE
 /// Reads a document.
 pub(super) fn read(text: &str) -> Result<Value, String> {
     let lists: Value = LISTS.into_iter().map(Value::from).collect();
-    expression::apply("parseXml", &[("data", &Value::from(text)), ("lists", &lists)])
+    // White space at the ends of a key is part of it.
+    expression::apply("parseXml", &[("data", &text.into()), ("lists", &lists), ("trim", &false.into())])
 }
 
 /// Returns the text at a path; empty without such an element.

@@ -28,18 +28,18 @@ pub(super) struct Identities(Mutex<HashMap<[u8; 32], Arc<Slot>>>);
 type Slot = tokio::sync::Mutex<Option<(SigningKeys, Timestamp)>>;
 
 impl Identities {
-    /// Returns keys that are good for some minutes at least.
+    /// Returns keys that are good for some minutes at least, with their end; `None` for recorded keys.
     pub(super) async fn keys(
         &self,
         call: &Call<'_>,
         inputs: Inputs<'_>,
         role: &str,
         region: &str,
-    ) -> Result<SigningKeys, ActionError> {
+    ) -> Result<(SigningKeys, Option<Timestamp>), ActionError> {
         if matches!(&call.http.options().transport, Transport::Cassette(cassette) if !cassette.is_recording())
         {
             // A recording has no keys, and needs none.
-            return Ok(keys(region, "recorded", "recorded", ""));
+            return Ok((keys(region, "recorded", "recorded", ""), None));
         }
         let slot = self.slot(inputs.digest());
         let mut kept = slot.lock().await;
@@ -47,11 +47,11 @@ impl Identities {
         if let Some((keys, end)) = &*kept
             && end.duration_since(now) > MARGIN
         {
-            return Ok(keys.clone());
+            return Ok((keys.clone(), Some(*end)));
         }
         let (keys, end) = ask(call, inputs, role, region).await?;
         *kept = Some((keys.clone(), end));
-        Ok(keys)
+        Ok((keys, Some(end)))
     }
 
     fn slot(&self, connection: [u8; 32]) -> Arc<Slot> {

@@ -18,6 +18,9 @@ const CHANGED: usize = 2_000;
 /// The keys that one call of `listChanged` reads.
 const MAX_READ: usize = 100_000;
 
+/// The largest number of pages in a row without objects.
+const MAX_EMPTY: usize = 100;
+
 /// A page of a list.
 struct Page {
     objects: Vec<Value>,
@@ -65,6 +68,24 @@ fn object(entry: &Value) -> Value {
     ])
 }
 
+/// Refuses a list that goes on without an end: a page that is the same as the one before, or [`MAX_EMPTY`] pages in a row with nothing in
+/// them. Pages with objects are limited by their number.
+fn check_progress(
+    bucket: &Bucket<'_>,
+    page: &Page,
+    cursor: Option<&str>,
+    empty: &mut usize,
+) -> Result<(), ActionError> {
+    *empty = if page.objects.is_empty() && page.prefixes.is_empty() { *empty + 1 } else { 0 };
+    let is_same = page.next.is_some() && page.next.as_deref() == cursor;
+    if !is_same && *empty <= MAX_EMPTY {
+        return Ok(());
+    }
+    let problem =
+        if is_same { "the same page of its list again and again" } else { "only empty pages of its list" };
+    Err(ActionError::new(ErrorKind::Response, format!("{} gives {problem}", bucket.subject)))
+}
+
 /// `s3.list`.
 pub(super) async fn list(bucket: &Bucket<'_>) -> Result<Value, ActionError> {
     let reads_all = bucket.flag("fetchAll");
@@ -73,19 +94,16 @@ pub(super) async fn list(bucket: &Bucket<'_>) -> Result<Value, ActionError> {
     let most = usize::try_from(most).unwrap_or(PAGE);
     let (mut objects, mut prefixes) = (Vec::new(), Vec::new());
     let mut cursor = Some(bucket.text("cursor").to_owned()).filter(|cursor| !cursor.is_empty());
+    let mut empty = 0;
     loop {
         let left = most - (objects.len() + prefixes.len()).min(most);
         let found = page(bucket, left.min(PAGE), cursor.as_deref()).await?;
-        let is_stuck = found.next.is_some() && found.next == cursor;
+        check_progress(bucket, &found, cursor.as_deref().filter(|_| reads_all), &mut empty)?;
         objects.extend(found.objects);
         prefixes.extend(found.prefixes.into_iter().map(Value::from));
         cursor = found.next;
         if cursor.is_none() || !reads_all || objects.len() + prefixes.len() >= most {
             break;
-        }
-        if is_stuck {
-            let message = format!("{} gives the same page of its list again and again", bucket.subject);
-            return Err(ActionError::new(ErrorKind::Response, message));
         }
     }
     Ok(result([
@@ -150,10 +168,12 @@ async fn changed(
     bucket: &Bucket<'_>,
     after: Option<Timestamp>,
 ) -> Result<Vec<(Timestamp, Value)>, ActionError> {
-    let (mut found, mut read, mut cursor) = (Vec::new(), 0, None);
+    let (mut found, mut read, mut empty) = (Vec::new(), 0, 0);
+    let mut cursor: Option<String> = None;
     let is_newest = bucket.flag("newest");
     loop {
         let page = page(bucket, PAGE, cursor.as_deref()).await?;
+        check_progress(bucket, &page, cursor.as_deref(), &mut empty)?;
         read += page.objects.len();
         if read > MAX_READ {
             let message = format!(
@@ -171,9 +191,9 @@ async fn changed(
             found.swap(0, index);
             found.truncate(1);
         }
-        match page.next {
-            Some(next) if Some(&next) != cursor.as_ref() => cursor = Some(next),
-            _ => return Ok(found),
+        cursor = page.next;
+        if cursor.is_none() {
+            return Ok(found);
         }
     }
 }

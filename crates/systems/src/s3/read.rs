@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
+use connector::FileBody;
 use connector::http::{Method, Request, Response};
-use connector::{BodySink, FileSink};
+use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use model::{ActionError, ErrorKind};
-use tokio::sync::Mutex;
 use value::{File, Map, Value};
 
 use super::bucket::{Bucket, result};
@@ -19,31 +18,15 @@ const MAX_LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// The begin of the names of headers with texts of the author.
 pub(super) const METADATA: &str = "x-amz-meta-";
 
-/// Writes an answer to a file.
-struct ToFile(Mutex<Option<FileSink>>);
-
-#[async_trait]
-impl BodySink for ToFile {
-    async fn push(&self, bytes: &[u8]) -> Result<(), ActionError> {
-        match &mut *self.0.lock().await {
-            Some(file) => file.push(bytes).await,
-            None => Ok(()),
-        }
-    }
-}
-
 /// `s3.get`.
 pub(super) async fn get(bucket: &Bucket<'_>) -> Result<Value, ActionError> {
     let key = bucket.text("key");
     let request = selected(bucket, Method::GET, key)?;
-    let sink = ToFile(Mutex::new(Some(bucket.call.file_sink("the object"))));
+    let sink = FileBody::new(bucket.call.file_sink("the object"));
     let response = bucket.exchange(&request, Some(&sink)).await?;
     let mut described = described(bucket, key, &response)?;
     let is_new = response.status.is_success();
-    let file = match sink.0.into_inner().filter(|_| is_new) {
-        Some(file) => Some(file.finish().await?),
-        None => None,
-    };
+    let file = if is_new { Some(sink.finish().await?) } else { None };
     if let Some(data) = &file {
         check_whole(bucket, &response, data)?;
         described.insert("size", i64::try_from(data.len()).unwrap_or(i64::MAX));
@@ -141,12 +124,18 @@ fn described(bucket: &Bucket<'_>, key: &str, response: &Response) -> Result<Map,
 /// `s3.presign`.
 pub(super) fn presign(bucket: &Bucket<'_>) -> Result<Value, ActionError> {
     let method = if bucket.text("method") == "PUT" { Method::PUT } else { Method::GET };
-    let expires = lifetime(bucket.text("expires"))?;
+    // A signature has whole seconds.
+    let now = bucket.call.http.timer().now();
+    let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    // An address ends with the keys that have signed it.
+    let most = bucket.keys_end.map(|end| Duration::try_from(end.duration_since(now)).unwrap_or_default());
+    let expires = lifetime(bucket.text("expires"))?.min(most.unwrap_or(MAX_LIFETIME));
+    let expires = Duration::from_secs(expires.as_secs());
     let url = bucket.url_of("key", bucket.text("key"))?;
-    let url = bucket.presigned(&method, &url, expires);
+    let url = bucket.presigned(&method, &url, expires, now);
     let url =
         url.ok_or_else(|| ActionError::new(ErrorKind::Internal, "the address is not that of the bucket"))?;
-    let end = bucket.call.http.timer().now() + expires;
+    let end = now + expires;
     Ok(result([("url", Value::from(url.as_str())), ("expiresAt", Value::from(end.to_string()))]))
 }
 

@@ -62,6 +62,7 @@ pub(super) fn list_arrived(spec: ActionSpec) -> ActionSpec {
         defaulted("settle", InputType::Text, "30s", settle),
         optional("after", InputType::Text, "For the event."),
         defaulted("newest", InputType::Boolean, false, "For the event."),
+        optional("trigger", InputType::Text, "For the event."),
     ];
     ActionSpec {
         title: "List files that have arrived".to_owned(),

@@ -74,16 +74,14 @@ impl Attempts<'_> {
             }
             let failure = match self.attempt(&mut *session, &lease.pool, is_kept).await {
                 Ok(value) => {
-                    lease.session = Some(session);
-                    lease.give_back();
+                    self.give_back(lease, session);
                     return Ok(value);
                 }
                 Err(Attempt::Stale) => continue,
                 Err(Attempt::Failed(failure)) => failure,
             };
-            if failure.class != Class::Lost && session.rollback().await.is_ok() {
-                lease.session = Some(session);
-                lease.give_back();
+            if failure.class != Class::Lost && !session.is_cut() && session.rollback().await.is_ok() {
+                self.give_back(lease, session);
             } else {
                 drop((session, lease));
             }
@@ -101,6 +99,14 @@ impl Attempts<'_> {
 
     async fn lease(&self) -> Result<Lease, ActionError> {
         self.sql.pools.lease(self.server.connection, self.server.pool_size()).await
+    }
+
+    /// Keeps the session for the next call, unless that call would find in it what the statements of this one have left.
+    fn give_back(&self, mut lease: Lease, session: Box<dyn Session>) {
+        if !self.work.changes_session() {
+            lease.session = Some(session);
+            lease.give_back();
+        }
     }
 
     fn left(&self) -> Duration {
@@ -128,7 +134,9 @@ impl Attempts<'_> {
         session.begin(mode, self.left()).await.map_err(unless_stale)?;
         if self.sql.kind.reads() {
             let result = self.work.read(session, self.call).await?;
-            session.commit().await?;
+            if !session.is_cut() {
+                session.commit().await?;
+            }
             return Ok(result);
         }
         let key = self.call_once().then(|| once::key(self.call.idempotency_key)).transpose()?;

@@ -10,14 +10,14 @@ use tokio::sync::mpsc;
 use value::{CHUNK_SIZE, Data, JsonLimits, Map, Value};
 
 use super::params::input_error;
-use super::rows::MAX_ROW;
+use super::rows::{MAX_ROW, UNCOUNTED};
 
 /// The memory of a batch of rows, in bytes.
 const BATCH: usize = 1 << 20;
 
 /// The format of a file with rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub(crate) enum Format {
     Csv,
     JsonLines,
 }
@@ -78,6 +78,24 @@ impl RowReader {
         self.shares.send(share).await.ok()?;
         self.batches.recv().await
     }
+}
+
+/// Reads the rows of a file on a thread of its own, a few at a time. The thread ends when the receiver is dropped.
+pub(crate) fn read_rows(data: Data, format: Format) -> mpsc::Receiver<Result<Vec<Map>, ActionError>> {
+    let (sender, batches) = mpsc::channel(1);
+    tokio::task::spawn_blocking(move || {
+        let (mut rows, mut bytes) = (Vec::new(), 0_usize);
+        let read = each_row(data, format, &mut |row| {
+            bytes += row.estimated_size(UNCOUNTED);
+            rows.extend(row.as_map().cloned());
+            bytes < UNCOUNTED || {
+                bytes = 0;
+                sender.blocking_send(Ok(std::mem::take(&mut rows))).is_ok()
+            }
+        });
+        let _ = sender.blocking_send(read.map(|()| rows));
+    });
+    batches
 }
 
 /// Calls `take` with each row of a file until it returns false.

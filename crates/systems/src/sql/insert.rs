@@ -1,5 +1,6 @@
 //! `sql.insert`: many rows of a list or a file, some with each statement.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -15,6 +16,15 @@ use super::statement::Dialect;
 
 /// The largest number of parts of the name of a table: database, schema, table.
 const MAX_PARTS: usize = 3;
+
+/// The columns of the unique indexes of a table of MySQL.
+const UNIQUE_INDEXES: &str = "select s.index_name as found, coalesce(s.column_name, '') as name, \
+     coalesce(c.extra like '%auto_increment%', 0) as counts from information_schema.statistics s \
+     left join information_schema.columns c on c.table_schema = s.table_schema and c.table_name = s.table_name \
+     and c.column_name = s.column_name \
+     where s.table_schema = coalesce(?, database()) and s.table_name = ? and s.non_unique = 0";
+/// The largest number of columns in the indexes of a table of MySQL: 64 of 16.
+const MAX_INDEXED: usize = 1_024;
 
 /// The inputs of a call, checked.
 pub(super) struct Insert<'a> {
@@ -156,6 +166,13 @@ impl<'a> Insert<'a> {
             return Err(input_error("the rows have no fields").into());
         }
         check_fields(rows, columns, (is_first, is_derived), totals.rows)?;
+        if is_first
+            && self.dialect == Dialect::Mysql
+            && self.on_conflict != OnConflict::Error
+            && !self.key.is_empty()
+        {
+            self.check_key(session, call, columns).await?;
+        }
         // A statement may have a limited number of values.
         let most = (self.dialect.max_values() / columns.len()).max(1);
         for (index, part) in rows.chunks(most).enumerate() {
@@ -167,6 +184,51 @@ impl<'a> Insert<'a> {
         }
         totals.rows += rows.len();
         Ok(())
+    }
+
+    /// Refuses a key that MySQL would not keep. Its statements do not name the key: each unique index counts, and without one a repeated row is
+    /// inserted again.
+    async fn check_key(
+        &self,
+        session: &mut dyn Session,
+        call: &Call<'_>,
+        columns: &[(String, String)],
+    ) -> Result<(), Failure> {
+        let table = call.inputs.get("table").and_then(Value::as_str).unwrap_or_default();
+        let (schema, name) = match table.rsplit_once('.') {
+            Some((schema, name)) => (Value::from(schema), name),
+            None => (Value::Null, table),
+        };
+        let values = [schema, name.into()].map(|value| Parameter { name: "table".to_owned(), value });
+        let statement = Bound { sql: UNIQUE_INDEXES.to_owned(), values: values.into() };
+        let mut found = RowSink::new(Form::Rows { max: MAX_INDEXED }, usize::MAX, call.answers);
+        session.run(&statement, &mut found).await?;
+        let [(_, found), _] = found.into_rows();
+        let mut indexes: BTreeMap<String, Vec<(String, bool)>> = BTreeMap::new();
+        for part in found.as_list().unwrap_or_default() {
+            let text = |name: &str| part.get(name).unwrap_or_default().to_text();
+            let is_given = columns.iter().any(|(column, _)| column.eq_ignore_ascii_case(&text("name")));
+            // A value that the database counts up meets no row.
+            let is_new = !is_given && part.get("counts") == Some(1.into());
+            indexes.entry(text("found")).or_default().push((text("name").to_lowercase(), is_new));
+        }
+        let key: BTreeSet<String> = self.key.iter().map(|name| name.to_lowercase()).collect();
+        let before = indexes.len();
+        indexes.retain(|_, parts| parts.iter().map(|(name, _)| name.clone()).collect::<BTreeSet<_>>() != key);
+        if indexes.len() == before {
+            let message = format!(
+                "`key`: `{table}` has no unique index of these columns, so its rows would be inserted again"
+            );
+            return Err(input_error(message).into());
+        }
+        match indexes.iter().find(|(_, parts)| !parts.iter().any(|(_, is_new)| *is_new)) {
+            None => Ok(()),
+            Some((other, _)) => Err(input_error(format!(
+                "`key`: `{table}` has also the unique index `{other}`, and MySQL would take a row that meets this one for the same; \
+                 leave `onConflict` out, or write the statement with `sql.execute`"
+            ))
+            .into()),
+        }
     }
 
     /// A statement that inserts these rows, beginning with the row after `begin`.

@@ -20,7 +20,7 @@ mod attempt;
 mod check;
 mod described;
 mod description;
-mod file;
+pub(crate) mod file;
 mod insert;
 mod list;
 #[cfg(feature = "mysql")]
@@ -29,7 +29,7 @@ mod once;
 mod params;
 mod pool;
 mod postgres;
-mod rows;
+pub(crate) mod rows;
 mod server;
 mod session;
 pub(crate) mod spec;

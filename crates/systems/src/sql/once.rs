@@ -21,6 +21,8 @@ const MAX_RESULT: usize = 256 << 10;
 const MAX_KEY: usize = 255;
 /// The codes of PostgreSQL for a table that another session creates at the same time: its name, its type, or its row in a catalog is there.
 const IS_THERE: [&str; 3] = ["23505", "42710", "42P07"];
+/// The number of old keys that are deleted at once.
+const SWEPT: u64 = 1_000;
 /// The time between two deletions of old keys.
 const SWEEP: Duration = Duration::from_secs(3_600);
 
@@ -94,14 +96,16 @@ pub(super) async fn keep(
 pub(super) fn table(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::Postgres => {
-            "create table if not exists cogwork_once (key text primary key, at timestamptz not null default now(), result text)"
+            "create table if not exists cogwork_once (key text primary key, at timestamptz not null default now(), result text, \
+             unique (at, key))"
         }
         Dialect::Mysql => {
             "create table if not exists cogwork_once (`key` varchar(255) character set utf8mb4 collate utf8mb4_bin primary key, \
-             at timestamp not null default current_timestamp, result mediumtext character set utf8mb4) engine = InnoDB"
+             at timestamp not null default current_timestamp, result mediumtext character set utf8mb4, index (at)) engine = InnoDB"
         }
         Dialect::Sqlite => {
-            "create table if not exists cogwork_once (key text primary key, at text not null default current_timestamp, result text)"
+            "create table if not exists cogwork_once (key text primary key, at text not null default current_timestamp, result text, \
+             unique (at, key))"
         }
     }
 }
@@ -136,7 +140,8 @@ pub(super) async fn create(
     }
 }
 
-/// Deletes keys older than 30 days, once an hour. What fails here is tried again at the next time.
+/// Deletes keys older than 30 days: at most [`SWEPT`] at once, after each step until none is left, then once an hour. What fails here is
+/// tried again at the next time.
 pub(super) async fn sweep(session: &mut dyn Session, dialect: Dialect, pool: &Pool, limit: Duration) {
     {
         let mut swept = pool.swept.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -146,18 +151,33 @@ pub(super) async fn sweep(session: &mut dyn Session, dialect: Dialect, pool: &Po
         *swept = Some(Instant::now());
     }
     let sql = match dialect {
-        Dialect::Postgres => "delete from cogwork_once where at < now() - interval '30 days'",
-        Dialect::Mysql => "delete from cogwork_once where at < now() - interval 30 day",
-        Dialect::Sqlite => "delete from cogwork_once where at < datetime('now', '-30 days')",
+        Dialect::Postgres => format!(
+            "delete from cogwork_once where key in \
+             (select key from cogwork_once where at < now() - interval '30 days' limit {SWEPT})"
+        ),
+        Dialect::Mysql => {
+            format!("delete from cogwork_once where at < now() - interval 30 day limit {SWEPT}")
+        }
+        Dialect::Sqlite => format!(
+            "delete from cogwork_once where key in \
+             (select key from cogwork_once where at < datetime('now', '-30 days') limit {SWEPT})"
+        ),
     };
     let swept = async {
         session.begin(Mode::Write(Isolation::default()), limit).await?;
-        fetch(session, sql, []).await?;
-        session.commit().await
+        let (done, _) = fetch(session, &sql, []).await?;
+        session.commit().await?;
+        Ok::<_, Failure>(done.affected)
     };
-    if let Err(failure) = swept.await {
-        tracing::debug!(error = %failure.error, "old keys of `cogwork_once` could not be deleted");
-        let _ = session.rollback().await;
+    match swept.await {
+        Ok(deleted) if deleted >= SWEPT => {
+            *pool.swept.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
+        }
+        Ok(_) => {}
+        Err(failure) => {
+            tracing::debug!(error = %failure.error, "old keys of `cogwork_once` could not be deleted");
+            let _ = session.rollback().await;
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Collects the rows of a statement: as values in memory, or as a file that is written while they arrive.
 
+use std::collections::HashSet;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use connector::{AnswerMemory, FileSink};
@@ -9,20 +11,20 @@ use value::{File, Key, Map, Value};
 use super::params::input_error;
 
 /// The largest row, in bytes.
-pub(super) const MAX_ROW: usize = 16 << 20;
+pub(crate) const MAX_ROW: usize = 16 << 20;
 /// The bytes of rows that are held without being counted.
-const UNCOUNTED: usize = 64 << 10;
+pub(crate) const UNCOUNTED: usize = 64 << 10;
 
 /// A column of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Column {
+pub(crate) struct Column {
     pub name: Key,
     /// The type in the words of the database.
     pub kind: String,
 }
 
 /// The form of the rows.
-pub(super) enum Form {
+pub(crate) enum Form {
     /// Values, at most `max` of them.
     Rows { max: usize },
     /// A file of CSV with a header.
@@ -32,7 +34,7 @@ pub(super) enum Form {
 }
 
 /// Takes rows.
-pub(super) struct RowSink<'a> {
+pub(crate) struct RowSink<'a> {
     form: Form,
     columns: Vec<Column>,
     rows: Vec<Value>,
@@ -49,7 +51,7 @@ pub(super) struct RowSink<'a> {
 
 impl<'a> RowSink<'a> {
     /// A sink for a result of at most `max_bytes` in memory.
-    pub(super) fn new(form: Form, max_bytes: usize, answers: &'a dyn AnswerMemory) -> Self {
+    pub(crate) fn new(form: Form, max_bytes: usize, answers: &'a dyn AnswerMemory) -> Self {
         Self {
             form,
             columns: Vec::new(),
@@ -65,20 +67,21 @@ impl<'a> RowSink<'a> {
     }
 
     /// A number with decimals, given by its exact text.
-    pub(super) fn decimal(&self, text: &str) -> Value {
+    pub(crate) fn decimal(&self, text: &str) -> Value {
         let number = text.parse::<f64>().ok().filter(|number| self.numbers && number.is_finite());
         number.map_or_else(|| Value::from(text), Value::from)
     }
 
     /// True if there were more rows than the form takes.
-    pub(super) fn is_truncated(&self) -> bool {
+    pub(crate) fn is_truncated(&self) -> bool {
         self.is_truncated
     }
 
     /// Takes the columns, before the first row.
-    pub(super) async fn columns(&mut self, columns: Vec<Column>) -> Result<(), ActionError> {
-        for (index, column) in columns.iter().enumerate() {
-            if columns[..index].iter().any(|other| other.name == column.name) {
+    pub(crate) async fn columns(&mut self, columns: Vec<Column>) -> Result<(), ActionError> {
+        let mut names = HashSet::new();
+        for column in &columns {
+            if !names.insert(column.name.as_str()) {
                 let message = format!("two columns are called `{}`; name them with `as`", column.name);
                 return Err(input_error(message));
             }
@@ -92,7 +95,7 @@ impl<'a> RowSink<'a> {
     }
 
     /// Takes a row. Returns false if no more rows are needed.
-    pub(super) async fn row(&mut self, values: Vec<Value>) -> Result<bool, ActionError> {
+    pub(crate) async fn row(&mut self, values: Vec<Value>) -> Result<bool, ActionError> {
         if let Form::Rows { max } = self.form
             && self.count >= max
         {
@@ -112,11 +115,17 @@ impl<'a> RowSink<'a> {
             }
             Form::Rows { .. } => {
                 let row = map_of(&self.columns, values);
-                self.count_bytes(row.estimated_size(MAX_ROW)).await?;
-                self.rows.push(row);
+                self.value(row).await?;
             }
         }
         Ok(true)
+    }
+
+    /// Takes a row that is no map of the columns, for a result in memory.
+    pub(crate) async fn value(&mut self, row: Value) -> Result<(), ActionError> {
+        self.count_bytes(row.estimated_size(MAX_ROW)).await?;
+        self.rows.push(row);
+        Ok(())
     }
 
     async fn count_bytes(&mut self, bytes: usize) -> Result<(), ActionError> {
@@ -135,13 +144,13 @@ impl<'a> RowSink<'a> {
     }
 
     /// The rows as a list, and the first of them.
-    pub(super) fn into_rows(self) -> [(&'static str, Value); 2] {
+    pub(crate) fn into_rows(self) -> [(&'static str, Value); 2] {
         let row = self.rows.first().cloned().unwrap_or_default();
         [("rows", Value::from(self.rows)), ("row", row)]
     }
 
     /// The result of `sql.query`.
-    pub(super) async fn into_result(self) -> Result<Value, ActionError> {
+    pub(crate) async fn into_result(self) -> Result<Value, ActionError> {
         let column = |column: &Column| {
             Map::from_iter([("name", Value::from(&*column.name)), ("type", Value::from(&*column.kind))])
                 .into()

@@ -27,6 +27,12 @@ pub(super) trait Session: Send {
     /// Takes the transaction back. An error leaves that to the end of the session.
     async fn rollback(&mut self) -> Result<(), Failure>;
 
+    /// True if a statement has rows that were not read. To end the transaction they would have to be read: the session is closed
+    /// instead, which takes the transaction back.
+    fn is_cut(&self) -> bool {
+        false
+    }
+
     /// False if the session cannot be used again.
     fn is_usable(&self) -> bool;
 }

@@ -6,9 +6,9 @@ use model::{ActionSpec, Effect, InputSpec, InputType, ResultType};
 use crate::spec::{choice, defaulted, object, optional, required};
 
 /// The number of rows of a result without `maxRows`.
-pub(super) const USUAL_ROWS: i64 = 10_000;
+pub(crate) const USUAL_ROWS: i64 = 10_000;
 /// The largest number of rows of a result.
-pub(super) const MAX_ROWS: i64 = 100_000;
+pub(crate) const MAX_ROWS: i64 = 100_000;
 /// The number of rows that one statement of `sql.insert` takes.
 const USUAL_BATCH: i64 = 500;
 
@@ -65,12 +65,12 @@ fn executed() -> Vec<ResultField> {
     ]
 }
 
-/// `sql.query`.
-pub(super) fn query(spec: ActionSpec) -> ActionSpec {
+/// The result of an action that reads rows, with `more` fields.
+pub(crate) fn rows_or_file(more: impl IntoIterator<Item = ResultField>) -> ResultType {
     let [rows, row] = rows();
     let column = ResultType::object([("name", ResultType::Text), ("type", ResultType::Text)]);
     let optional_field = |field: ResultField| ResultField { optional: true, ..field };
-    let results = object([
+    let fields = [
         optional_field(rows),
         optional_field(row),
         optional_field(
@@ -83,7 +83,12 @@ pub(super) fn query(spec: ActionSpec) -> ActionSpec {
             ResultField::new("truncated", ResultType::Boolean)
                 .with_description("True if there are more than `maxRows`."),
         ),
-    ]);
+    ];
+    object(fields.into_iter().chain(more))
+}
+
+/// `sql.query`.
+pub(super) fn query(spec: ActionSpec) -> ActionSpec {
     ActionSpec {
         title: "Read rows".to_owned(),
         description: Some(
@@ -108,7 +113,7 @@ pub(super) fn query(spec: ActionSpec) -> ActionSpec {
             ),
         ],
         result: Some("`{rows, row, columns, count, truncated}`; with `as: csv` or `jsonLines`, `{file, columns, count}`".to_owned()),
-        results,
+        results: rows_or_file([]),
         ..spec
     }
 }

@@ -16,13 +16,13 @@ use super::statement::{Dialect, Statement};
 /// The work of a call, with its inputs checked.
 pub(super) enum Work<'a> {
     /// `sql.query`.
-    Query(Bound),
+    Query(Statement, Bound),
     /// `sql.listRows`.
     List(List),
     /// `sql.describe`.
     Describe(Statement),
     /// `sql.execute`.
-    Execute(Bound, Option<i64>),
+    Execute(Statement, Bound, Option<i64>),
     /// `sql.insert`.
     Insert(Insert<'a>),
     /// `sql.transaction`.
@@ -61,16 +61,19 @@ fn expected(inputs: &Map) -> Option<i64> {
 impl<'a> Work<'a> {
     pub(super) fn of(kind: Kind, call: &Call<'a>, dialect: Dialect) -> Result<Self, ActionError> {
         let inputs = call.inputs;
-        let bound = || bind(&parse(text(inputs, "sql"), dialect)?, &loaded(&params(inputs), call.memory)?);
+        let bound = || -> Result<(Statement, Bound), ActionError> {
+            let statement = parse(text(inputs, "sql"), dialect)?;
+            let bound = bind(&statement, &loaded(&params(inputs), call.memory)?)?;
+            Ok((statement, bound))
+        };
         match kind {
-            Kind::Query => bound().map(Self::Query),
+            Kind::Query => bound().map(|(statement, bound)| Self::Query(statement, bound)),
             Kind::List => List::of(inputs, dialect).map(Self::List),
             Kind::Describe => parse(text(inputs, "sql"), dialect).map(Self::Describe),
             Kind::Execute => {
-                let statement = parse(text(inputs, "sql"), dialect)?;
+                let (statement, bound) = bound()?;
                 check_once(&statement, inputs)?;
-                let bound = bind(&statement, &loaded(&params(inputs), call.memory)?)?;
-                Ok(Self::Execute(bound, expected(inputs)))
+                Ok(Self::Execute(statement, bound, expected(inputs)))
             }
             Kind::Insert => Insert::of(inputs, dialect).map(Self::Insert),
             Kind::Transaction => {
@@ -90,6 +93,15 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// True if a statement may leave something in the session, such as a setting, a temporary table or a lock.
+    pub(super) fn changes_session(&self) -> bool {
+        match self {
+            Self::Query(statement, _) | Self::Execute(statement, ..) => statement.changes_session(),
+            Self::List(_) | Self::Describe(_) | Self::Insert(_) => false,
+            Self::Transaction(parts, _) => parts.iter().any(|part| part.statement.changes_session()),
+        }
+    }
+
     pub(super) fn isolation(&self) -> Isolation {
         if let Self::Transaction(_, isolation) = self { *isolation } else { Isolation::default() }
     }
@@ -97,7 +109,7 @@ impl<'a> Work<'a> {
     /// Reads the rows of a query.
     pub(super) async fn read(&self, session: &mut dyn Session, call: &Call<'_>) -> Result<Value, Failure> {
         let bound = match self {
-            Self::Query(bound) => bound,
+            Self::Query(_, bound) => bound,
             Self::List(list) => return list.read(session, call).await,
             Self::Describe(statement) => return describe(statement, session).await,
             _ => return Err(mixed_up()),
@@ -117,12 +129,11 @@ impl<'a> Work<'a> {
     /// Changes data. The result has no `repeated` yet.
     pub(super) async fn write(&self, session: &mut dyn Session, call: &Call<'_>) -> Result<Map, Failure> {
         match self {
-            Self::Query(_) | Self::List(_) | Self::Describe(_) => Err(mixed_up()),
-            Self::Execute(bound, expected) => {
+            Self::Query(..) | Self::List(_) | Self::Describe(_) => Err(mixed_up()),
+            Self::Execute(_, bound, expected) => {
                 let mut rows = sink(Form::Rows { max: rows_limit() }, call);
                 let done = session.run(bound, &mut rows).await?;
-                expect(*expected, done.affected, "the statement")?;
-                executed(done, rows)
+                executed(done, rows, *expected)
             }
             Self::Insert(insert) => insert.run(session, call).await,
             Self::Transaction(parts, _) => {
@@ -153,7 +164,8 @@ impl Part<'_> {
         found: &(dyn Fn(&str) -> Option<&'v Value> + Sync),
     ) -> Result<Map, Failure> {
         let mut rows = sink(Form::Rows { max: rows_limit() }, call);
-        let fixed = params(self.inputs);
+        // A row is data, which does not choose what a statement reads: references are in `params` only.
+        let fixed = referred(&params(self.inputs), found)?;
         let several = self.inputs.get("rows").and_then(Value::as_list);
         let mut done = Done::default();
         let turns = several.map_or(1, <[Value]>::len);
@@ -163,14 +175,15 @@ impl Part<'_> {
             for (name, value) in own.into_iter().flat_map(Map::iter) {
                 params.insert(name.clone(), value.clone());
             }
-            let params = referred(&params, found)?;
             let bound = bind(&self.statement, &loaded(&params, call.memory)?)?;
             let turn = session.run(&bound, &mut rows).await?;
             done.affected = done.affected.saturating_add(turn.affected);
             done.last_id = turn.last_id.or(done.last_id);
+            if rows.is_truncated() {
+                break;
+            }
         }
-        expect(expected(self.inputs), done.affected, "the statement")?;
-        executed(done, rows)
+        executed(done, rows, expected(self.inputs))
     }
 }
 
@@ -238,12 +251,13 @@ fn rows_limit() -> usize {
     usize::try_from(USUAL_ROWS).unwrap_or_default()
 }
 
-fn executed(done: Done, rows: RowSink<'_>) -> Result<Map, Failure> {
+fn executed(done: Done, rows: RowSink<'_>, expected: Option<i64>) -> Result<Map, Failure> {
     if rows.is_truncated() {
         let message =
             format!("the statement returns more than {USUAL_ROWS} rows; return fewer. Nothing was changed");
         return Err(ActionError::new(ErrorKind::Limit, message).into());
     }
+    expect(expected, done.affected, "the statement")?;
     let last_id = done.last_id.map_or(Value::Null, Value::from);
     let affected = [("affected", Value::from(done.affected))];
     Ok(affected.into_iter().chain(rows.into_rows()).chain([("lastId", last_id)]).collect())

@@ -186,3 +186,19 @@ fn connector_base64(text: &str) -> String {
     let bytes = base64::prelude::BASE64_STANDARD.decode(text).expect("base64");
     String::from_utf8_lossy(&bytes).into_owned()
 }
+
+#[tokio::test]
+async fn a_consumer_that_gives_messages_up_is_refused() {
+    let Some(broker) = Broker::start() else { return };
+    let config = json!({
+        "stream_name": "ORDERS", "config": {"durable_name": "cogwork", "ack_policy": "explicit", "max_deliver": 3}
+    });
+    let create = "$JS.API.CONSUMER.DURABLE.CREATE.ORDERS.cogwork";
+    broker.server.client().request(create, config.to_string().as_bytes());
+    let error = broker.open(inputs()).await.err().expect("it is refused");
+    assert!(
+        error.message.contains("gives a message up after 3 deliveries (`max_deliver`)"),
+        "{}",
+        error.message
+    );
+}

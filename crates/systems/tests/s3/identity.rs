@@ -26,6 +26,26 @@ async fn a_workload_gets_keys_for_its_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_address_ends_with_the_keys_that_signed_it() {
+    let Some(store) = Store::moto().await else { return };
+    let connection = store.connect("s3.webIdentity", &workload(&store.endpoint, "canary-token"));
+    let inputs = map(json!({"key": "w", "expires": "7d"}));
+    let made = store.try_with(&connection, "presign", &inputs, "").await.expect("an address");
+    let end =
+        made.get("expiresAt").expect("an end").to_text().parse::<jiff::Timestamp>().expect("an instant");
+    let url = made.get("url").expect("an address").to_text();
+    let part = |name: &str| url.split(&format!("{name}=")).nth(1).and_then(|rest| rest.split('&').next());
+    let signed = part("X-Amz-Date").expect("an instant");
+    let signed = jiff::civil::DateTime::strptime("%Y%m%dT%H%M%SZ", signed).expect("an instant");
+    let signed = signed.to_zoned(jiff::tz::TimeZone::UTC).expect("an instant").timestamp();
+    let lasts = end.duration_since(signed).as_secs();
+    assert!((1..=12 * 3600).contains(&lasts), "the keys last an hour, and the address {lasts} s");
+    let expires: i64 = part("X-Amz-Expires").and_then(|seconds| seconds.parse().ok()).expect("seconds");
+    // The instant of the signature has no fractions.
+    assert!((0..=1).contains(&(lasts - expires)), "{lasts} {url}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_token_goes_over_no_open_network() {
     let registry = crate::store::registry();
     let kind = registry.connection_type("s3.webIdentity").expect("a type");

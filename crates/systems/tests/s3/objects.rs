@@ -96,6 +96,17 @@ async fn a_list_is_read_to_its_end_or_page_by_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn white_space_at_the_ends_of_a_key_is_part_of_it() {
+    let Some(store) = Store::weed().await else { return };
+    store.call("put", json!({"key": "w/ a ", "content": "x"})).await;
+    let found = store.call("list", json!({"prefix": "w/"})).await;
+    assert_eq!(at(&found, "results.0.key").map(|key| key.to_text()).as_deref(), Some("w/ a "));
+    store.call("put", json!({"key": " b", "content": "x"})).await;
+    let found = store.call("list", json!({"prefix": " "})).await;
+    assert_eq!(at(&found, "results.0.key").map(|key| key.to_text()).as_deref(), Some(" b"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_created_object_is_never_replaced_and_a_repeated_step_is_no_error() {
     let Some(store) = Store::weed().await else { return };
     for content in ["small".to_owned(), "x".repeat(17 << 20)] {

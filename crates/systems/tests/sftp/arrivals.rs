@@ -32,3 +32,17 @@ async fn a_file_arrives_when_it_has_stopped_growing_whatever_its_time() {
     server.clock.forward(Duration::from_secs(31));
     assert_ne!(id(&look().await), id(&arrived));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trigger_that_begins_changes_nothing_for_another_one() {
+    let Some(server) = Server::start().await else { return };
+    let look = |trigger: &str, newest: bool| {
+        server
+            .call("listArrived", json!({"path": ".", "settle": "30s", "trigger": trigger, "newest": newest}))
+    };
+    look("one", true).await;
+    fs::write(server.home("a.csv"), "half").expect("written");
+    assert_eq!(paths(&look("two", true).await), ["a.csv"], "it was there before");
+    assert_eq!(paths(&look("one", false).await), [""; 0], "it is half written");
+    assert_eq!(paths(&look("two", false).await), ["a.csv"]);
+}

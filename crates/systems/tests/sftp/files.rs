@@ -77,6 +77,24 @@ async fn a_file_that_exists_is_replaced_only_if_it_may_be() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_renames_over_nothing_loses_no_file() {
+    let Some(server) = Server::start_with("-P posix-rename").await else { return };
+    server.call("put", json!({"path": "a", "content": "one"})).await;
+    server.call("put", json!({"path": "a", "content": "two"})).await;
+    assert_eq!(fs::read(server.home("a")).expect("a file"), b"two");
+    assert_eq!(names(&server), ["a"]);
+    // A folder cannot be moved into itself, whatever is there.
+    server.call("makeFolder", json!({"path": "f"})).await;
+    server.call("put", json!({"path": "f/x", "content": "kept"})).await;
+    let refused = server.fails("move", json!({"from": "f", "to": "f/x", "replace": true})).await;
+    assert!(refused.code.is_some() && !refused.outcome_unknown, "{refused:?}");
+    assert_eq!(fs::read(server.home("f/x")).expect("a file"), b"kept");
+    let refused = server.fails("put", json!({"path": "f", "content": "no folder"})).await;
+    assert_eq!(refused.code.as_deref(), Some("SSH_FX_FAILURE"), "{refused:?}");
+    assert!(server.home("f/x").is_file());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn folders_are_made_listed_and_deleted() {
     let Some(server) = Server::start().await else { return };
     let made = server.call("makeFolder", json!({"path": "in/2026/03"})).await;

@@ -130,6 +130,11 @@ fn keygen(dir: &Path, arguments: &[&str]) {
 impl Server {
     /// A server with keys of its own; `None`, with a line, if OpenSSH is not installed.
     pub(crate) async fn start() -> Option<Self> {
+        Self::start_with("").await
+    }
+
+    /// As [`Self::start`], with further arguments for the program that has the files.
+    pub(crate) async fn start_with(arguments: &str) -> Option<Self> {
         if !Path::new("/usr/sbin/sshd").is_file() {
             assert!(std::env::var_os("COGWORK_REQUIRE_SERVERS").is_none(), "openssh-server is not installed");
             eprintln!("skipped: openssh-server is not installed");
@@ -158,7 +163,7 @@ impl Server {
         let config = format!(
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nHostKey {folder}/host_rsa\nPidFile none\nUsePAM no\n\
              AuthorizedKeysFile {folder}/authorized\nStrictModes no\nPermitRootLogin yes\nPasswordAuthentication yes\n\
-             MaxStartups 100\nSubsystem sftp internal-sftp -d {folder}/home\n"
+             MaxStartups 100\nSubsystem sftp internal-sftp {arguments} -d {folder}/home\n"
         );
         std::fs::write(path.join("config"), config).expect("written");
         // The program wants its folder, which a service would make.

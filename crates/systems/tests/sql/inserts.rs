@@ -141,3 +141,28 @@ async fn names_are_taken_exactly_as_they_are_written() {
         assert_eq!(database.rows(&format!("select count(*) as n from {table}")).await, r#"[{"n":1}]"#);
     }
 }
+
+#[cfg(feature = "mysql")]
+#[tokio::test]
+async fn mysql_takes_a_key_only_if_no_other_index_can_decide() {
+    let Some(database) = Database::mysql() else { return };
+    database
+        .execute("create table people (id integer primary key auto_increment, mail varchar(50), unique mails (mail), note text)")
+        .await;
+    let insert = |row: serde_json::Value, key: &str| {
+        database.try_call(
+            "insert",
+            json!({"table": "people", "rows": [row], "onConflict": "update", "key": [key]}),
+        )
+    };
+    insert(json!({"mail": "ada", "note": "old"}), "mail").await.expect("the id counts up, and meets nothing");
+    insert(json!({"mail": "ada", "note": "new"}), "mail").await.expect("the key");
+    let people = || database.rows("select mail, note from people");
+    assert_eq!(people().await, r#"[{"mail":"ada","note":"new"}]"#);
+    let row = || json!({"id": 7, "mail": "ada", "note": "wrong"});
+    let error = insert(row(), "id").await.expect_err("the row of `ada` would be changed");
+    assert!(error.message.contains("has also the unique index `mails`"), "{}", error.message);
+    let error = insert(row(), "note").await.expect_err("no index");
+    assert!(error.message.contains("no unique index of these columns"), "{}", error.message);
+    assert_eq!(people().await, r#"[{"mail":"ada","note":"new"}]"#);
+}

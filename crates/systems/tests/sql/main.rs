@@ -21,4 +21,5 @@ mod parameters;
 mod proof;
 mod proxy;
 mod results;
+mod sessions;
 mod transactions;

@@ -111,3 +111,25 @@ async fn transactions_that_collide_are_tried_again() {
         assert_eq!(database.rows("select n from counter").await, r#"[{"n":4}]"#, "{}", database.name);
     }
 }
+
+#[tokio::test]
+async fn a_row_of_data_does_not_choose_what_is_read() {
+    for database in Database::all() {
+        with_orders(&database).await;
+        // The value may not fit the column, but is never that of another statement.
+        let _ = database
+            .try_call(
+                "transaction",
+                json!({"statements": [
+                    {"id": "order", "sql": "insert into orders (customer) values ('secret') returning id, customer"},
+                    {
+                        "sql": "insert into items values (1, :name)",
+                        "rows": [{"name": {"result": "order", "column": "customer"}}],
+                    },
+                ]}),
+            )
+            .await;
+        let read = database.rows("select * from items where name = 'secret'").await;
+        assert_eq!(read, "[]", "{}", database.name);
+    }
+}

@@ -21,6 +21,7 @@ use model::payload::{EmittedEvent, Payload};
 use runtime::{EngineRow, Error, MonotonicTime, NewStart, Start};
 use store::{Accept, ExecutionFilter, OutboxRow, Page};
 
+use super::FORSAKEN;
 use super::lane::Delivered;
 use crate::ingress::Ingress;
 use merge::{Group, Groups, group_id};
@@ -29,8 +30,6 @@ use progress::{PERIOD, Progress};
 
 /// The maximum number of executions that all triggers on events of the engine start in [`PERIOD`].
 pub(crate) const MAX_STARTS: usize = 600;
-/// The time after which a row is deleted whose trigger is not in force.
-const FORSAKEN: SignedDuration = SignedDuration::from_mins(10);
 /// The number of rows of a page.
 const PAGE: u32 = 1000;
 /// The time between two looks at rows that wait, for each row, and the longest of them.
@@ -184,8 +183,28 @@ impl Ingress {
         Ok(Some(Candidate { data, id: streak.id.clone(), streak: Some(streak.id), group }))
     }
 
-    /// Starts executions, and deletes the rows that they stand for.
+    /// Starts as many executions as the queue has room for, and deletes the rows that they stand for.
+    ///
+    /// # Errors
+    /// The store failed, or the queue has no room for all of them.
     async fn start_handlers(
+        self: &Arc<Self>,
+        trigger: &EngineTrigger,
+        progress: &mut Progress,
+        mut candidates: Vec<Candidate>,
+    ) -> Result<(), Error> {
+        let room = self.admission.queue_room();
+        let has_room = candidates.len() <= room;
+        candidates.truncate(room);
+        self.start_candidates(trigger, progress, candidates).await?;
+        if !has_room {
+            self.context.rejections.count(Some(&trigger.mount.deployment.automation.id), "busy");
+            return Err(Error::busy());
+        }
+        Ok(())
+    }
+
+    async fn start_candidates(
         self: &Arc<Self>,
         trigger: &EngineTrigger,
         progress: &mut Progress,
@@ -194,14 +213,10 @@ impl Ingress {
         if candidates.is_empty() {
             return Ok(());
         }
-        if self.admission.queue_room() < candidates.len() {
-            self.context.rejections.count(Some(&trigger.mount.deployment.automation.id), "busy");
-            return Err(Error::busy());
-        }
         let (mut starts, mut delivered) = (Vec::new(), Vec::new());
         for candidate in &candidates {
             delivered.extend(candidate.group.rows.iter().copied());
-            starts.extend(self.handler_start(trigger, candidate).await);
+            starts.extend(self.handler_start(trigger, candidate).await?);
         }
         let count = delivered.len();
         let with = Accept { delivered, ..Accept::default() };
@@ -223,7 +238,11 @@ impl Ingress {
         Ok(())
     }
 
-    async fn handler_start(&self, trigger: &EngineTrigger, candidate: &Candidate) -> Option<NewStart> {
+    async fn handler_start(
+        &self,
+        trigger: &EngineTrigger,
+        candidate: &Candidate,
+    ) -> Result<Option<NewStart>, Error> {
         let EngineRow { sender, .. } = &candidate.group.first;
         let event = EmittedEvent {
             event: trigger.event.as_str().to_owned(),
@@ -243,8 +262,11 @@ impl Ingress {
         };
         let key = Some(super::start::key(&trigger.mount.key().trigger, &event.id));
         let payload = Payload::Emitted(event);
-        let (by, fails) = self.prepare_start(&trigger.mount, &payload).await?;
-        Some(NewStart { start: Start { payload, origin, by }, fails, key, dedup: Vec::new() })
+        let prepared = self.prepare_start(&trigger.mount, &payload).await?;
+        Ok(prepared.map(|(by, fails)| {
+            let start = Start { payload, origin, by };
+            NewStart { start, fails, key, dedup: Vec::new() }
+        }))
     }
 
     /// Deletes the rows of a trigger that is not in force, unless they were written a moment ago: its file may get another id, or its

@@ -32,7 +32,7 @@ pub(in crate::sftp) struct Arrivals(Mutex<HashMap<[u8; 32], Seen>>);
 #[derive(Default)]
 struct Seen {
     files: HashMap<String, (Entry, Timestamp)>,
-    /// True if the next call takes all files as they are: they were there before the trigger.
+    /// True if the next call takes all files as they are: they were there before the trigger, which asked for the newest of them.
     takes_all: bool,
 }
 
@@ -67,7 +67,7 @@ impl Seen {
         (now, settle): (Timestamp, Duration),
         is_newest: bool,
     ) -> Vec<Entry> {
-        let takes_all = std::mem::replace(&mut self.takes_all, is_newest) || is_newest;
+        let takes_all = std::mem::take(&mut self.takes_all) || is_newest;
         let mut arrived = Vec::new();
         let seen = files.into_iter().map(|file| {
             let before = self.files.get(&file.path).filter(|(before, _)| *before == file);
@@ -79,6 +79,8 @@ impl Seen {
             (file.path.clone(), (file, since))
         });
         self.files = seen.collect();
+        // Of an empty folder nothing more is asked for now: files of the next call are new.
+        self.takes_all = is_newest && !arrived.is_empty();
         arrived
     }
 }
@@ -90,11 +92,11 @@ fn record(file: &Entry) -> Value {
     Value::from(Map::from_iter(entries))
 }
 
-/// The folder that the inputs select, at the server of a connection.
+/// The folder that the inputs select for a trigger, at the server of a connection.
 fn folder_key(connection: &ResolvedConnection, inputs: &Map) -> [u8; 32] {
     let mut hash = Sha256::new();
     hash.update(Inputs(connection).digest());
-    for name in ["path", "match", "recursive", "settle"] {
+    for name in ["path", "match", "recursive", "settle", "trigger"] {
         let value = inputs.get(name).map(Value::to_json).unwrap_or_default();
         hash.update(value.len().to_le_bytes());
         hash.update(value);
@@ -139,5 +141,18 @@ mod tests {
         assert_eq!(names(seen.arrived(files.clone(), (now, settle), true)), ["a", "b"]);
         assert_eq!(names(seen.arrived(files.clone(), (now, settle), false)), ["a", "b"]);
         assert_eq!(names(seen.arrived(files, (now, settle), false)), [""; 0]);
+    }
+
+    #[test]
+    fn the_first_file_of_an_empty_folder_has_not_arrived_before_it_stays_the_same() {
+        let (mut seen, settle) = (Seen::default(), Duration::from_secs(30));
+        let at = |seconds: i64| Timestamp::from_second(1_700_000_000 + seconds).expect("an instant");
+        let mut look = |seconds: i64, files: &[Entry], is_newest: bool| {
+            names(seen.arrived(files.to_vec(), (at(seconds), settle), is_newest))
+        };
+        assert_eq!(look(0, &[], true), [""; 0]);
+        assert_eq!(look(30, &[file("a", 1)], false), [""; 0], "it is half written");
+        assert_eq!(look(60, &[file("a", 2)], false), [""; 0]);
+        assert_eq!(look(90, &[file("a", 2)], false), ["a"]);
     }
 }

@@ -38,6 +38,11 @@ pub(super) fn is_missing(error: &Error) -> bool {
     matches!(error, Error::Status(status) if status.status_code == StatusCode::NoSuchFile)
 }
 
+/// True if the error says no more than that the request failed.
+pub(super) fn has_failed(error: &Error) -> bool {
+    matches!(error, Error::Status(status) if status.status_code == StatusCode::Failure)
+}
+
 /// True if the error is the answer of the server, and not that of a broken connection.
 pub(super) fn is_refusal(error: &Error) -> bool {
     matches!(error, Error::Status(_))

@@ -12,7 +12,8 @@ use russh_sftp::client::error::Error;
 use russh_sftp::client::{Config, RawSftpSession};
 use russh_sftp::protocol::{FileAttributes, OpenFlags, Packet, StatusCode};
 
-use super::failure::{failure, is_refusal};
+use super::failure::{failure, has_failed, is_refusal};
+use super::folder::name_of;
 use super::host_key::HostKey;
 use crate::connection::Inputs;
 
@@ -138,7 +139,8 @@ impl Session {
         if self.syncs { self.sftp.fsync(handle).await.map(|_| ()) } else { Ok(()) }
     }
 
-    /// Gives a file a new path. With `replace` a file there is replaced: in one step if the server can, else after it was deleted.
+    /// Gives a file a new path. With `replace` a file there is replaced: in one step if the server can, else after it was moved
+    /// aside, from where it comes back if the other has not taken its place.
     pub(super) async fn rename(&self, from: &str, to: &str, replace: bool) -> Result<(), Error> {
         if replace && self.renames_over {
             let data = [from, to].map(wire_text).concat();
@@ -150,11 +152,29 @@ impl Session {
         }
         let renamed = self.sftp.rename(from, to).await.map(|_| ());
         match renamed {
-            Err(error) if replace && is_refusal(&error) && self.sftp.lstat(to).await.is_ok() => {
-                self.sftp.remove(to).await?;
-                self.sftp.rename(from, to).await.map(|_| ())
-            }
+            // So servers say that the name exists.
+            Err(error) if replace && has_failed(&error) => match self.sftp.lstat(to).await {
+                Ok(known) if !known.attrs.is_dir() => self.rename_over(from, to).await,
+                _ => Err(error),
+            },
             other => other,
+        }
+    }
+
+    async fn rename_over(&self, from: &str, to: &str) -> Result<(), Error> {
+        let name = name_of(to);
+        let aside = format!("{}.{name}.replaced", to.strip_suffix(name).unwrap_or_default());
+        // Left by an attempt that was cut off after its file had taken the place.
+        let _ = self.sftp.remove(&aside).await;
+        self.sftp.rename(to, &aside).await?;
+        let Err(error) = self.sftp.rename(from, to).await else {
+            let _ = self.sftp.remove(&aside).await;
+            return Ok(());
+        };
+        match self.sftp.rename(&aside, to).await {
+            // The place may be empty now, so the outcome is unknown.
+            Err(lost) if !is_refusal(&lost) => Err(lost),
+            _ => Err(error),
         }
     }
 }

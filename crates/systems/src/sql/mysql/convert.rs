@@ -65,7 +65,7 @@ pub(super) fn value(cell: Option<Mysql>, column: &Column, sink: &RowSink<'_>) ->
         }
         Mysql::Time(is_negative, days, hours, minutes, seconds, micros) => {
             let sign = if is_negative { "-" } else { "" };
-            let hours = days * 24 + u32::from(hours);
+            let hours = u64::from(days) * 24 + u64::from(hours);
             Value::from(format!("{sign}{hours:02}:{minutes:02}:{seconds:02}{}", fraction(micros)))
         }
         Mysql::Bytes(bytes) => return bytes_to_value(bytes, column, sink),

@@ -19,10 +19,12 @@ use super::session::{Class, Done, Failure, Mode, Session};
 use crate::connection::Inputs;
 use failure::failure;
 
-/// The settings of a session: a value that does not fit is an error, and not cut. Of the server's own modes only one that makes it stricter stays:
+/// The settings of a session: a value that does not fit is an error, and not cut. Of the server's own modes only stricter ones stay:
 /// others change how a statement is read.
-const SESSION: [&str; 3] = [
+const SESSION: [&str; 4] = [
     "set names utf8mb4",
+    // The numbers of an update are read from its message.
+    "set lc_messages = 'en_US'",
     "set time_zone = '+00:00'",
     "set sql_mode = concat('STRICT_ALL_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', \
      if(find_in_set('ONLY_FULL_GROUP_BY', @@sql_mode), ',ONLY_FULL_GROUP_BY', ''))",
@@ -56,7 +58,7 @@ impl<'a> MysqlServer<'a> {
         let route = call.http.dialer().dial(&to, call.log).await?.route;
         let password = inputs.text("password");
         if tls.is_none() {
-            inputs.check_open(&route, subject, call.log, password.is_some())?;
+            inputs.check_open(&route, subject, call.log)?;
         }
         let options = OptsBuilder::default()
             .ip_or_hostname(host)
@@ -83,8 +85,17 @@ impl<'a> MysqlServer<'a> {
         let is_mariadb = version.is_some_and(|version| version.contains("MariaDB"));
         let subject = subject.to_owned();
         let connection = Some(connection);
-        let (is_busy, is_lost) = (false, false);
-        Ok(Box::new(MysqlSession { connection, options, route, subject, is_mariadb, is_busy, is_lost }))
+        let (is_busy, is_cut, is_lost) = (false, false, false);
+        Ok(Box::new(MysqlSession {
+            connection,
+            options,
+            route,
+            subject,
+            is_mariadb,
+            is_busy,
+            is_cut,
+            is_lost,
+        }))
     }
 
     fn tls(&self) -> Result<Option<SslOpts>, ActionError> {
@@ -118,6 +129,8 @@ struct MysqlSession {
     is_mariadb: bool,
     /// True from the begin of a transaction to its end: then the session is not given back, but closed.
     is_busy: bool,
+    /// True if the rows of a statement were not all read.
+    is_cut: bool,
     is_lost: bool,
 }
 
@@ -164,6 +177,7 @@ impl Session for MysqlSession {
         let values = convert::values(&bound.values)?;
         let connection = self.connection()?;
         let ran = run(connection, &bound.sql, values, rows).await;
+        self.is_cut |= rows.is_truncated();
         ran.map_err(|error| match error {
             Ran::Database(error) => self.failed(&error),
             Ran::Other(error) => error.into(),
@@ -186,6 +200,10 @@ impl Session for MysqlSession {
         self.control("rollback").await?;
         self.is_busy = false;
         Ok(())
+    }
+
+    fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     fn is_usable(&self) -> bool {
@@ -243,12 +261,19 @@ async fn run(
     let warnings = result.warnings();
     let last_id = result.last_insert_id().and_then(|id| i64::try_from(id).ok()).filter(|id| *id != 0);
     // MariaDB does not count what it returns.
-    let affected = if columns.is_empty() { result.affected_rows() } else { returned };
+    // The server counts changed rows; the other databases, and so `expect`, the rows that an update finds.
+    let matched = matched(&result.info());
+    let affected = if columns.is_empty() { matched.unwrap_or(result.affected_rows()) } else { returned };
     drop(result);
     if warnings > 0 {
         check_warnings(connection).await?;
     }
     Ok(Done { affected, last_id })
+}
+
+/// The number of rows that an update finds, in its message `Rows matched: 2  Changed: 1  Warnings: 0`.
+fn matched(info: &str) -> Option<u64> {
+    info.strip_prefix("Rows matched: ")?.split_whitespace().next()?.parse().ok()
 }
 
 /// Fails if a value was taken otherwise than it is written, such as a text that is no number for 0. In a change the strict mode sees to

@@ -65,8 +65,10 @@ fn refused(error: &DbError, subject: &str, values: &[Parameter]) -> Failure {
 fn classify(code: &str, message: &str) -> (Class, ErrorKind) {
     match code {
         "40001" | "40P01" => (Class::Conflict, ErrorKind::Network),
-        // The table has changed since the statement was prepared. The session ends, and another one prepares it anew.
+        // The table has changed since the statement was prepared, or the statement is gone, as after `deallocate all` or with a pooler that
+        // shares connections. The next attempt prepares it anew.
         "0A000" if message.contains("cached plan") => (Class::Conflict, ErrorKind::Network),
+        "26000" => (Class::Conflict, ErrorKind::Network),
         "42P01" => (Class::NoTable, ErrorKind::Response),
         "57014" => (Class::Other, ErrorKind::Timeout),
         "25006" => (Class::Other, ErrorKind::Input),

@@ -3,6 +3,7 @@
 mod decode;
 mod encode;
 mod failure;
+mod limited;
 mod listen;
 mod time;
 
@@ -16,7 +17,8 @@ use async_trait::async_trait;
 use connector::Call;
 use connector::net::{Endpoint, Route, TlsFiles, tls_config};
 use futures_util::TryStreamExt as _;
-use model::ActionError;
+use model::{ActionError, ErrorKind};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -26,10 +28,11 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::description::Description;
 use super::params::Bound;
-use super::rows::{Column, RowSink};
+use super::rows::{Column, MAX_ROW, RowSink};
 use super::session::{Class, Done, Failure, Mode, Session};
 use crate::connection::Inputs;
 use failure::failure;
+use limited::{Limited, LimitedTls, TooLarge};
 
 /// The settings of a session. A transaction of a process that stands still does not hold others up for longer than a minute.
 const SESSION: &str = "set time zone 'UTC'; set intervalstyle = 'iso_8601'; set datestyle = 'ISO, MDY'; \
@@ -68,7 +71,7 @@ impl<'a> PostgresServer<'a> {
         let dialed = call.http.dialer().dial(&to, call.log).await?;
         let password = inputs.text("password");
         if tls.is_none() {
-            inputs.check_open(&dialed.route, subject, call.log, password.is_some())?;
+            inputs.check_open(&dialed.route, subject, call.log)?;
         }
         let mut config = Config::new();
         config
@@ -80,15 +83,18 @@ impl<'a> PostgresServer<'a> {
             config.password(password);
         }
         let refused = |error: &tokio_postgres::Error| failure(error, subject, &[]).error;
+        let too_large = TooLarge::default();
         let (client, task) = match &tls {
             Some(tls) => {
                 let tls = rustls(tls, host).map_err(|error| inputs.refuse(error))?;
+                let tls = LimitedTls::new(tls, too_large.clone());
                 let (client, connection) =
                     config.connect_raw(dialed.stream, tls).await.map_err(|error| refused(&error))?;
                 (client, drive(connection, seen))
             }
             None => {
-                let connected = config.connect_raw(dialed.stream, NoTls).await;
+                let stream = Limited::new(dialed.stream, too_large.clone());
+                let connected = config.connect_raw(stream, NoTls).await;
                 let (client, connection) = connected.map_err(|error| refused(&error))?;
                 (client, drive(connection, seen))
             }
@@ -98,7 +104,8 @@ impl<'a> PostgresServer<'a> {
         let subject = subject.to_owned();
         let (host, route) = (host.to_owned(), dialed.route);
         let prepared = HashMap::new();
-        Ok(PostgresSession { client, task, route, tls, host, subject, prepared, is_busy: false })
+        let (is_busy, is_cut) = (false, false);
+        Ok(PostgresSession { client, task, route, tls, host, subject, prepared, too_large, is_busy, is_cut })
     }
 
     fn tls(&self) -> Result<Tls, ActionError> {
@@ -139,8 +146,9 @@ fn rustls(tls: &MakeRustlsConnect, host: &str) -> Result<RustlsConnect, String> 
 }
 
 /// Carries the messages of a connection until its client is dropped.
-fn drive<T>(mut connection: Connection<TcpStream, T>, seen: Arc<Notify>) -> JoinHandle<()>
+fn drive<S, T>(mut connection: Connection<S, T>, seen: Arc<Notify>) -> JoinHandle<()>
 where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     T: tokio_postgres::tls::TlsStream + Unpin + Send + 'static,
 {
     tokio::spawn(async move {
@@ -160,8 +168,11 @@ struct PostgresSession {
     host: String,
     subject: String,
     prepared: HashMap<String, Statement>,
+    too_large: TooLarge,
     /// True from the begin of a transaction to its end: then the session is not given back, but closed.
     is_busy: bool,
+    /// True if the rows of a statement were not all read.
+    is_cut: bool,
 }
 
 #[async_trait]
@@ -193,8 +204,7 @@ impl Session for PostgresSession {
             let Some(row) = row else { break };
             let values = decode::row(&row, rows)?;
             if !rows.row(values).await? {
-                // The rest of the rows would have to be read. The session ends with the transaction instead.
-                self.prepared.clear();
+                self.is_cut = true;
                 return Ok(Done::default());
             }
         }
@@ -219,6 +229,10 @@ impl Session for PostgresSession {
         Ok(())
     }
 
+    fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
     fn is_usable(&self) -> bool {
         !self.is_busy && !self.client.is_closed()
     }
@@ -237,8 +251,16 @@ impl PostgresSession {
         Ok(statement)
     }
 
-    fn failed(&self, error: &tokio_postgres::Error, values: &[super::params::Parameter]) -> Failure {
+    fn failed(&mut self, error: &tokio_postgres::Error, values: &[super::params::Parameter]) -> Failure {
+        if self.too_large.is_so() {
+            let most = text::units::format_size(MAX_ROW as u64);
+            return Failure::new(Class::Lost, ErrorKind::Limit, format!("a row has more than {most}"));
+        }
         let failure = failure(error, &self.subject, values);
+        if failure.class == Class::Conflict {
+            // A table may have changed since a statement was prepared.
+            self.prepared.clear();
+        }
         // Without an answer of the server a closed connection is the reason, whatever the client reports.
         if failure.class == Class::Other && error.as_db_error().is_none() && self.client.is_closed() {
             return Failure { class: Class::Lost, ..failure };

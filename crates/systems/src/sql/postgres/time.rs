@@ -34,7 +34,7 @@ pub(super) fn time(micros: i64) -> String {
 
 /// A time of day with the seconds that its zone is west of UTC.
 pub(super) fn time_with_zone(micros: i64, west: i32) -> String {
-    let (sign, offset) = if west > 0 { ('-', west) } else { ('+', -west) };
+    let (sign, offset) = (if west > 0 { '-' } else { '+' }, west.unsigned_abs());
     let (hours, minutes, seconds) = (offset / 3600, offset / 60 % 60, offset % 60);
     let seconds = if seconds == 0 { String::new() } else { format!(":{seconds:02}") };
     format!("{}{sign}{hours:02}:{minutes:02}{seconds}", time(micros))
@@ -117,6 +117,7 @@ mod tests {
         }
         assert_eq!(timestamp(-1, "Z"), "1999-12-31T23:59:59.999999Z");
         assert_eq!(time_with_zone(3_600_000_000, -7_200), "01:00:00+02:00");
+        assert_eq!(time_with_zone(0, i32::MIN), "00:00:00+596523:14:08", "a hostile server ends no process");
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub enum Dialect {
 pub struct Statement {
     dialect: Dialect,
     first_word: String,
+    changes_session: bool,
     pieces: Vec<Piece>,
 }
 
@@ -64,6 +65,24 @@ const CONTROL: [&str; 9] =
 const COMMITS: [&str; 13] = [
     "alter", "analyze", "cache", "check", "create", "drop", "flush", "grant", "lock", "optimize", "rename",
     "revoke", "truncate",
+];
+
+/// The first words of statements that leave nothing in the session.
+const PLAIN: [&str; 13] = [
+    "(", "delete", "desc", "describe", "explain", "insert", "merge", "replace", "select", "show", "update",
+    "values", "with",
+];
+
+/// Words with which also a plain statement leaves something there: functions for settings and locks, and temporary tables.
+const LEAVES: [&str; 8] = [
+    "get_lock",
+    "pg_advisory_lock",
+    "pg_advisory_lock_shared",
+    "pg_try_advisory_lock",
+    "pg_try_advisory_lock_shared",
+    "set_config",
+    "temp",
+    "temporary",
 ];
 
 /// The length at which an excerpt is cut, in characters.
@@ -117,14 +136,18 @@ impl Statement {
     pub fn parse(text: &str, dialect: Dialect) -> Result<Self, StatementError> {
         let mut lexer = Lexer { text, dialect, at: 0 };
         let (mut pieces, mut start, mut end) = (Vec::new(), 0, None);
-        let mut first_word = None;
+        let (mut first_word, mut leaves) = (None, false);
         while let Some(token) = lexer.next_token()? {
             match (token.kind, end) {
                 (Kind::Blank, _) | (Kind::Semicolon, Some(_)) => {}
                 (_, Some(_)) => return Err(StatementError::Second(excerpt(&text[token.range.start..]))),
                 (Kind::Semicolon, None) => end = Some(token.range.start),
                 (Kind::Code, None) => {
-                    first_word.get_or_insert(&text[token.range]);
+                    let code = &text[token.range];
+                    first_word.get_or_insert(code);
+                    // `@` begins a variable of MySQL.
+                    leaves |= LEAVES.iter().any(|word| code.eq_ignore_ascii_case(word))
+                        || dialect == Dialect::Mysql && code == "@";
                 }
                 (Kind::Parameter, None) => {
                     first_word.get_or_insert("");
@@ -141,13 +164,21 @@ impl Statement {
         }
         pieces.push(Piece::Text(text[start..end.unwrap_or(text.len())].to_owned()));
         mark_lists(&mut pieces);
-        Ok(Self { dialect, first_word: first_word.to_ascii_lowercase(), pieces })
+        let first_word = first_word.to_ascii_lowercase();
+        let changes_session = leaves || !PLAIN.contains(&first_word.as_str());
+        Ok(Self { dialect, first_word, changes_session, pieces })
     }
 
     /// True if the database commits the transaction with the statement, whatever follows.
     #[must_use]
     pub fn commits_by_itself(&self) -> bool {
         self.dialect == Dialect::Mysql && COMMITS.contains(&self.first_word.as_str())
+    }
+
+    /// True if it may leave something in the session that a later statement would find: a setting, a role, a temporary table, a lock, a
+    /// variable.
+    pub(super) fn changes_session(&self) -> bool {
+        self.changes_session
     }
 
     /// The parts, in order.
