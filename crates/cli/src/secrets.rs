@@ -88,7 +88,7 @@ pub(crate) async fn read_required(
     vault: Option<Vault>,
     required: &BTreeSet<String>,
 ) -> Vec<ListedSecret> {
-    let network = ProviderNetwork { allow: config.outbound_allow.clone(), own: Vec::new() };
+    let network = ProviderNetwork { allow: config.outbound_allow.clone(), ..ProviderNetwork::default() };
     let clock = Arc::new(SystemClock);
     let secrets =
         Secrets::new(vault.map(Arc::new), config.secrets_dir.clone(), config.redactor.clone(), None)

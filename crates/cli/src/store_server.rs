@@ -1,30 +1,16 @@
 //! A store that daemons share: its server, which calls of steps must not reach unless a setting opens it, and files that are not shared.
 
-use std::net::SocketAddr;
-
-use anyhow::Context as _;
 use catalog::Catalog;
-use connector::Lookup as _;
-use connector::http::SystemLookup;
 use runtime::Settings;
 
 use crate::settings::Config;
 
-/// Adds the addresses of the store's server to the addresses that no call may reach, unless `outbound.storeServer` opens it.
-///
-/// # Errors
-/// The name of the server has no address.
-pub(crate) async fn close(config: &Config, settings: &mut Settings) -> anyhow::Result<()> {
-    if config.outbound_store_server {
-        return Ok(());
+/// Adds the servers of the store to the addresses that no call may reach, unless `outbound.storeServer` opens them. Their names are looked
+/// up before each connection, since a server may move.
+pub(crate) fn close(config: &Config, settings: &mut Settings) {
+    if !config.outbound_store_server {
+        settings.own_servers = config.store_location().servers();
     }
-    for (host, port) in config.store_location().servers() {
-        let addresses = SystemLookup.lookup(&host).await;
-        let addresses =
-            addresses.with_context(|| format!("the server `{host}` of the store is not found"))?;
-        settings.own_addresses.extend(addresses.into_iter().map(|address| SocketAddr::new(address, port)));
-    }
-    Ok(())
 }
 
 /// The connections to files on this machine, as a sentence, if daemons share the store: each of them has files of its own.

@@ -167,7 +167,7 @@ impl FailureKind {
     /// Returns true if failures of this kind are counted in a row, so that a trigger can wait for a number of them.
     #[must_use]
     pub fn is_counted(self) -> bool {
-        matches!(self, Self::Execution | Self::Poll | Self::Subscription)
+        matches!(self, Self::Execution | Self::Poll | Self::Subscription | Self::Source)
     }
 }
 

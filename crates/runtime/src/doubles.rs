@@ -69,6 +69,8 @@ pub struct StubRequest<'a> {
     pub inputs: &'a Map,
     /// Name of the connection; `None` if the call has none.
     pub connection: Option<&'a str>,
+    /// True if the call reaches nothing outside of this program: without an answer it runs for real.
+    pub is_local: bool,
 }
 
 /// Target of a call.

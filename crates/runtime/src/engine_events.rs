@@ -3,6 +3,7 @@
 //! Each trigger in force that wants an event has a row of its own in the store's outbox, written in the commit that says what
 //! happened. A row stays until an execution stands for it, so the rows are also the exact count of merged events.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use catalog::{Catalog, EngineTrigger};
@@ -21,6 +22,8 @@ use crate::outbox::ENGINE_EVENTS;
 
 /// The maximum size of the body and of the data of an error that handlers get, in bytes as JSON.
 const MAX_ERROR_VALUE: usize = 16 << 10;
+/// The maximum length of each text of an error that handlers get, in characters.
+const MAX_ERROR_TEXT: usize = 4 << 10;
 /// The maximum length of a title, in characters.
 const MAX_TITLE: usize = 500;
 
@@ -179,7 +182,7 @@ impl Context {
         }
         let at = self.clock.now();
         let body = self.engine_row(automation, occurrence(), at);
-        let Ok(body) = serde_json::to_string(&body) else { return Vec::new() };
+        let Some(body) = row_body(body) else { return Vec::new() };
         let row = |trigger: &EngineTrigger| {
             let name = OutboxRow::engine_name(event, &trigger.mount.key());
             OutboxRow { id: place(&name), name, body: body.clone(), at }
@@ -229,8 +232,31 @@ fn automation_value(automation: Subject<'_>) -> Value {
     ]))
 }
 
+/// The text of a row. It is in the commit of what it tells about, which must not fail because of it, so that an error for which the row
+/// has no room is left out.
+fn row_body(mut row: EngineRow) -> Option<String> {
+    let body = serde_json::to_string(&row).ok()?;
+    if body.len() <= OutboxRow::MAX_BODY {
+        return Some(body);
+    }
+    if let Value::Map(members) = &mut row.data {
+        Arc::make_mut(members).insert("error", Value::Null);
+    }
+    let body = serde_json::to_string(&row).ok().filter(|body| body.len() <= OutboxRow::MAX_BODY);
+    if body.is_none() {
+        tracing::error!(id = row.id, "an event of the engine is too large: triggers do not hear of it");
+    }
+    body
+}
+
 /// The error without large values, which the page of the execution shows.
 fn error_value(error: &ActionError) -> Value {
+    let mut error = error.clone();
+    for text in error.texts_mut() {
+        if let Cow::Owned(cut) = text::truncate(text, MAX_ERROR_TEXT) {
+            *text = cut;
+        }
+    }
     let mut value = error.to_value();
     if let Value::Map(members) = &mut value {
         let members = Arc::make_mut(members);

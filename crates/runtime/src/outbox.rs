@@ -11,7 +11,7 @@ use catalog::Mount;
 use connector::Trace;
 use jiff::SignedDuration;
 use model::action::{ActionError, ErrorKind};
-use model::automation::OwnEventTrigger;
+use model::automation::{OwnEventTrigger, TriggerKey};
 use model::execution::{ExecutionId, OutboxEvent, Signal};
 use model::payload::EmittedEvent;
 use sha2::{Digest as _, Sha256};
@@ -144,6 +144,14 @@ pub(crate) struct EventSender<'a> {
     pub(crate) is_test: bool,
 }
 
+/// The record of an event from outside, by its id.
+pub(crate) enum EventRecord {
+    /// It was not sent before: the write that records it.
+    New(StateWrite),
+    /// It was sent before, and its retained event has this key, if it has one.
+    Sent { kept_as: Option<String> },
+}
+
 /// The triggers that an event starts, and its row.
 #[derive(Default)]
 pub(crate) struct Starts {
@@ -182,24 +190,20 @@ impl Context {
         consumers.filter(receives).take(OwnEventTrigger::MAX_PER_NAME).cloned().collect()
     }
 
-    /// Returns the write of the state that records an event from outside with this id; `None` if it was sent before.
+    /// Looks up an event from outside by its id.
     ///
     /// # Errors
     /// The store failed.
-    pub(crate) async fn record_of_event(
-        &self,
-        name: &str,
-        id: &str,
-    ) -> Result<Option<StateWrite>, store::Error> {
+    pub(crate) async fn record_of_event(&self, name: &str, id: &str) -> Result<EventRecord, store::Error> {
         let key = hex::encode(Sha256::digest(format!("{name}\n{id}")));
         let known = self.store.read_state(SENT, &key).await?;
         let now = self.clock.now();
-        if known.as_ref().is_some_and(|entry| entry.expires_at.is_none_or(|at| at > now)) {
-            return Ok(None);
+        if let Some(entry) = known.as_ref().filter(|entry| entry.expires_at.is_none_or(|at| at > now)) {
+            return Ok(EventRecord::Sent { kept_as: entry.value.as_str().map(str::to_owned) });
         }
         let (expected, expires_at) = (known.map(|entry| entry.version), now.checked_add(KNOWN).ok());
         let value = Some(Value::from(true));
-        Ok(Some(StateWrite { scope: SENT.to_owned(), key, expected, value, expires_at }))
+        Ok(EventRecord::New(StateWrite { scope: SENT.to_owned(), key, expected, value, expires_at }))
     }
 
     /// Looks up what an event starts: in the snapshot in memory, before anybody gets the event.
@@ -223,7 +227,8 @@ impl Context {
             return Ok(Starts { is_loop: true, ..Starts::default() });
         }
         let triggers = consumers.iter().map(display_name).collect();
-        Ok(Starts { triggers, row: Some(self.pending_row(signal, sender)?), is_loop: false })
+        let row = self.pending_row(signal, sender, consumers.iter().map(Mount::key).collect())?;
+        Ok(Starts { triggers, row: Some(row), is_loop: false })
     }
 
     /// Returns true if no event is stored any more, since too many are on their way or the store is full.
@@ -235,6 +240,7 @@ impl Context {
         &self,
         signal: &Signal,
         sender: Option<EventSender<'_>>,
+        consumers: Vec<TriggerKey>,
     ) -> Result<PendingRow, ActionError> {
         let limit = |message: String| ActionError::new(ErrorKind::Limit, message);
         if self.outbox_is_full() {
@@ -272,6 +278,7 @@ impl Context {
             step: sender.as_ref().map(|sender| sender.step.to_owned()),
             trace: sender.as_ref().map(|sender| sender.trace.to_string()),
             test: sender.is_some_and(|sender| sender.is_test),
+            consumers,
         };
         let body = serde_json::to_string(&event);
         let body = body.map_err(|error| ActionError::new(ErrorKind::Internal, error.to_string()))?;

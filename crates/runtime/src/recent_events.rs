@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use model::engine_event::EngineEventName;
 use model::execution::{ExecutionId, Signal};
 use store::StateWrite;
 use value::Value;
@@ -137,6 +138,30 @@ struct IssuedKeys {
     under_way: BTreeSet<ExecutionId>,
 }
 
+/// The scope of the times of events that are not retained, by name.
+const NOTED: &str = "event-times:";
+
+/// An event that is about to be retained, by its write. It ends with [`Self::written`] or [`Self::give_up`].
+pub(crate) struct Retaining<'a> {
+    retained: Retained<'a>,
+    pub(crate) write: StateWrite,
+    /// The share that it takes, its bytes, and when it took them.
+    room: (Sender, usize, Timestamp),
+}
+
+impl<'a> Retaining<'a> {
+    /// The write is durable.
+    pub(crate) fn written(self) -> Retained<'a> {
+        self.retained
+    }
+
+    /// The write has failed: its room is free again.
+    pub(crate) fn give_up(self) {
+        let (share, bytes, now) = self.room;
+        self.retained.keys.release_room(share, bytes, now);
+    }
+}
+
 /// An event that is retained. Its delivery is over when this is dropped.
 pub(crate) struct Retained<'a> {
     keys: &'a EventKeys,
@@ -245,23 +270,37 @@ impl RecentEvents {
         signal: &Signal,
         sender: Option<ExecutionId>,
     ) -> Result<Option<Retained<'_>>, Error> {
-        if !self.context.catalog.load().awaited_events().may_include(&signal.name) {
+        let Some(retaining) = self.prepare(signal, sender) else {
+            self.note_time(&signal.name).await?;
             return Ok(None);
+        };
+        if let Err(error) = self.context.store.write_state(vec![retaining.write.clone()]).await {
+            retaining.give_up();
+            self.context.lost(&error);
+            return Err(error.into());
         }
-        let Ok(value) = serde_json::to_value(signal).map(Value::from_serde) else { return Ok(None) };
-        if value.estimated_size(StateWrite::MAX_VALUE_BYTES) >= StateWrite::MAX_VALUE_BYTES {
+        Ok(Some(retaining.written()))
+    }
+
+    /// Returns the write that retains an event, for a commit with others. `None` if no automation in force may wait for it, or there is
+    /// no room for it.
+    pub(crate) fn prepare(&self, signal: &Signal, sender: Option<ExecutionId>) -> Option<Retaining<'_>> {
+        if !self.context.catalog.load().awaited_events().may_include(&signal.name) {
+            return None;
+        }
+        let value = serde_json::to_value(signal).map(Value::from_serde).ok()?;
+        let bytes = value.estimated_size(StateWrite::MAX_VALUE_BYTES);
+        if bytes >= StateWrite::MAX_VALUE_BYTES {
             tracing::warn!(
                 event = signal.name,
                 "an event of 1 MiB or more is not kept for steps that wait for it later"
             );
-            return Ok(None);
+            return None;
         }
-        let now = self.context.clock.now();
-        let keys = &self.keys;
-        let bytes = value.estimated_size(StateWrite::MAX_VALUE_BYTES);
+        let (now, keys) = (self.context.clock.now(), &self.keys);
         let share = if sender.is_some() { Sender::Execution } else { Sender::Outside };
         if !keys.take_room(share, bytes, now) {
-            return Ok(None);
+            return None;
         }
         if let Some(sender) = sender {
             keys.continue_after(sender);
@@ -274,12 +313,46 @@ impl RecentEvents {
             value: Some(value),
             expires_at: now.checked_add(RETAINED_FOR).ok(),
         };
-        if let Err(error) = self.context.store.write_state(vec![write]).await {
-            keys.release_room(share, bytes, now);
-            self.context.lost(&error);
-            return Err(error.into());
+        Some(Retaining { retained, write, room: (share, bytes, now) })
+    }
+
+    /// Notes that an event has come which is not retained, if a trigger in force starts at its silence.
+    pub(crate) async fn note_time(&self, name: &str) -> Result<(), Error> {
+        let catalog = self.context.catalog.load_full();
+        let mut watching = catalog.awaited_events().on_engine(EngineEventName::Missing);
+        if !watching.any(|trigger| trigger.filter.event.as_deref() == Some(name)) {
+            return Ok(());
         }
-        Ok(Some(retained))
+        let (store, now) = (&self.context.store, self.context.clock.now());
+        let known = store.read_state(NOTED, name).await?;
+        let write = StateWrite {
+            scope: NOTED.to_owned(),
+            key: name.to_owned(),
+            expected: known.map(|entry| entry.version),
+            value: Some(Value::from(now.to_string())),
+            expires_at: now.checked_add(RETAINED_FOR).ok(),
+        };
+        match store.write_state(vec![write]).await {
+            // Another event has just come.
+            Ok(()) | Err(store::Error::StateChanged { .. }) => Ok(()),
+            Err(error) => {
+                self.context.lost(&error);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Returns when the last event with a name came that was not retained, as far as a trigger started at its silence then.
+    pub(crate) async fn noted_time(&self, name: &str) -> Result<Option<Timestamp>, store::Error> {
+        let noted = self.context.store.read_state(NOTED, name).await?;
+        Ok(noted.and_then(|entry| entry.value.as_str()?.parse().ok()))
+    }
+
+    /// Returns a retained event by its key; `None` if it is not retained any more.
+    pub(crate) async fn find(&self, name: &str, key: String) -> Result<Option<Delivery>, store::Error> {
+        let found = self.context.store.read_state(&scope(name), &key).await?;
+        let signal = found.and_then(|entry| serde_json::from_str(&entry.value.to_json()).ok());
+        Ok(signal.map(|signal| Delivery { signal, key: Some(key) }))
     }
 
     /// Finds the key of an event that its sender may have sent before; `None` if it is not retained.

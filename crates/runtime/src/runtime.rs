@@ -53,6 +53,7 @@ impl Runtime {
             allow: connector::AllowList::parse(settings.outbound_allow.iter().map(String::as_str))
                 .map_err(|error| Error::Connectors(error.to_string()))?,
             blocked_own: settings.own_addresses.clone(),
+            blocked_servers: settings.own_servers.clone(),
             allow_credential_debug: settings.allow_credential_debug,
             redactor: settings.redactor.clone(),
             max_file: settings.limits.file_bytes,

@@ -39,6 +39,8 @@ pub struct Settings {
     pub env_allow: Option<Vec<String>>,
     /// The addresses of the daemon's own listeners, which outgoing calls never reach.
     pub own_addresses: Vec<SocketAddr>,
+    /// The servers of the store by name and port, which outgoing calls never reach.
+    pub own_servers: Vec<(String, u16)>,
     /// True if a Raw GraphQL request with Debug Request on logs its credentials, as its specification says.
     pub allow_credential_debug: bool,
     /// The default retention of finished executions, which an automation may override; `None` keeps them forever.
@@ -118,6 +120,7 @@ impl Settings {
             outbound_allow: Vec::new(),
             env_allow: None,
             own_addresses: Vec::new(),
+            own_servers: Vec::new(),
             allow_credential_debug: true,
             retention: Some(Retention { days: Some(14), keep_failed: Some(false), ..Retention::default() }),
             limits: Limits::default(),
@@ -132,7 +135,11 @@ impl Settings {
     /// The addresses that clients of secret providers may call, and must not call.
     #[must_use]
     pub fn provider_network(&self) -> ProviderNetwork {
-        ProviderNetwork { allow: self.outbound_allow.clone(), own: self.own_addresses.clone() }
+        ProviderNetwork {
+            allow: self.outbound_allow.clone(),
+            own: self.own_addresses.clone(),
+            servers: self.own_servers.clone(),
+        }
     }
 }
 

@@ -79,7 +79,7 @@ impl Subcommand for Fix {
 }
 
 /// Prints the changed lines of a file.
-fn show(path: &str, before: &str, after: &str) -> anyhow::Result<()> {
+pub(super) fn show(path: &str, before: &str, after: &str) -> anyhow::Result<()> {
     let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
     output::data(plain(path))?;
     let print = |at: usize, old: &[&str], new: &[&str]| -> anyhow::Result<()> {

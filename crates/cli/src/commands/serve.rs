@@ -90,7 +90,7 @@ async fn serve(config: &Config, telemetry: Option<Telemetry>, shows_addresses: b
     let mut settings = config.engine();
     settings.failpoints = failpoints;
     settings.own_addresses = vec![addresses.hooks, addresses.admin];
-    store_server::close(config, &mut settings).await?;
+    store_server::close(config, &mut settings);
     settings.public_url = Some(config.base(addresses.hooks));
     settings.admin_url = Some(config.admin_base(addresses.admin));
     settings.observer = telemetry.as_ref().map(Telemetry::observer);

@@ -4,7 +4,8 @@
 //! names of the codes where they are others (`# ← unknown-key`). What follows
 //! `Repaired:` are the files of the repair. A file's first line may say where it stands (`# connections/mainWiki.yaml`);
 //! an automation, a connection or a connector that does not is named after the code. `yaml,line=3` marks a line that can
-//! have no comment, `yaml,repeat=1000` says how often the marked line really stands there.
+//! have no comment, `yaml,repeat=1000` says how often the marked line really stands there, and `yaml,path=a/b` says where a file stands
+//! that can have no comment at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -46,6 +47,7 @@ impl File {
             () if has("type:") => "connections",
             () => "automations",
         };
+        let named = setting("path").or(named);
         let path = named.map_or_else(|| format!("{folder}/{code}.yaml"), str::to_owned);
         let marks = (1..).zip(text.lines()).filter_map(|(at, line)| Some((at, line.split_once(MARK)?.1)));
         let mut marked: BTreeSet<(u64, String)> =

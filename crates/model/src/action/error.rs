@@ -266,21 +266,25 @@ impl ActionError {
     /// Redacts the message, the code, the request ids, the body and the data.
     #[must_use]
     pub fn redacted(mut self, redactor: &Redactor) -> Self {
-        let details = &mut *self;
-        let ErrorDetails { message, code, request_id, lost_attempt, body, data, .. } = details;
-        let lost =
-            lost_attempt.as_deref_mut().map(|lost| [Some(&mut lost.message), lost.request_id.as_mut()]);
-        let texts =
-            [Some(message), code.as_mut(), request_id.as_mut()].into_iter().chain(lost.into_iter().flatten());
-        for text in texts.flatten() {
+        for text in self.texts_mut() {
             if let Cow::Owned(masked) = redactor.redact_message(text) {
                 *text = masked;
             }
         }
-        for value in [body, data] {
+        let details = &mut *self;
+        for value in [&mut details.body, &mut details.data] {
             *value = value.take().map(|value| redactor.redact_value(value));
         }
         self
+    }
+
+    /// Iterates over the texts of any length: the message, the code, the request ids.
+    pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let ErrorDetails { message, code, request_id, lost_attempt, .. } = &mut **self;
+        let lost =
+            lost_attempt.as_deref_mut().map(|lost| [Some(&mut lost.message), lost.request_id.as_mut()]);
+        let own = [Some(message), code.as_mut(), request_id.as_mut()];
+        own.into_iter().chain(lost.into_iter().flatten()).flatten()
     }
 
     /// Sets the HTTP status of the response.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{ExecutionId, Origin};
+use crate::automation::TriggerKey;
 use crate::payload::EmittedEvent;
 
 /// An event on its way to triggers, as the body of a row of the store's outbox.
@@ -23,6 +24,9 @@ pub struct OutboxEvent {
     /// True if the sender is a test: the event starts tests only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub test: bool,
+    /// The triggers in force that it was to start when it was sent. Another node may not have all of them yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub consumers: Vec<TriggerKey>,
 }
 
 impl EmittedEvent {

@@ -41,13 +41,37 @@ impl Admission {
                 None => admission.events.retain(&signal, sender).await?,
             };
             let kept = key.is_some() || retained.is_some();
-            let delivered = admission.deliver_to_waiting(&Delivery { signal, key }).await?;
+            let delivered = admission.deliver_to_waiting(&Delivery { signal, key }, &|_| true).await?;
             Ok(SentEvent { delivered, kept, ..SentEvent::default() })
         })
         .await
     }
 
-    async fn deliver_to_waiting(self: &Arc<Self>, delivery: &Delivery) -> Result<u64, Error> {
+    /// Delivers a retained event once more, to steps that a crash may have kept from it.
+    pub(super) async fn deliver_again(
+        self: &Arc<Self>,
+        name: &str,
+        key: Option<String>,
+    ) -> Result<(), Error> {
+        let Some(key) = key else { return Ok(()) };
+        let Some(delivery) = self.events.find(name, key).await? else { return Ok(()) };
+        let admission = self.clone();
+        let delivering = async move {
+            // Executions that were accepted after it have looked for earlier events themselves.
+            let is_older = |waiter: &EventWaiter| {
+                delivery.key.as_ref().is_some_and(|key| waiter.execution.to_string() < *key)
+            };
+            admission.deliver_to_waiting(&delivery, &is_older).await
+        };
+        spawn_on_drop(&self.context.tracker, delivering).await.map(drop)
+    }
+
+    /// Delivers an event to the steps that wait for it and are concerned, and returns their number.
+    pub(super) async fn deliver_to_waiting(
+        self: &Arc<Self>,
+        delivery: &Delivery,
+        is_concerned: &(dyn Fn(&EventWaiter) -> bool + Sync),
+    ) -> Result<u64, Error> {
         let signal = &delivery.signal;
         let mut event = FilteredEvent::new(signal);
         let mut delivered = 0;
@@ -70,6 +94,7 @@ impl Admission {
                     .await?;
                 let Some(last) = page.last().cloned() else { break };
                 after = Some(last);
+                let page = page.into_iter().filter(is_concerned).collect();
                 delivered += self.deliver_page(delivery, page, &mut event).await?;
             }
         }

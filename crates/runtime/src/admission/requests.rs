@@ -6,12 +6,15 @@ use async_trait::async_trait;
 use catalog::Deployment;
 use jiff::Timestamp;
 use model::execution::{Event, ExecutionId, Outcome, Signal};
+use store::StateWrite;
 use value::Value;
 
 use super::Admission;
 use crate::api::{AcceptOptions, Acceptance, QueueStatus, SentEvent, Start};
 use crate::detached::spawn_on_drop;
 use crate::error::Error;
+use crate::outbox::{EventRecord, PendingRow};
+use crate::recent_events::{Delivery, Retaining};
 use crate::run::Starter;
 
 impl Admission {
@@ -95,7 +98,9 @@ impl Admission {
     ) -> Result<Option<Timestamp>, store::Error> {
         let first = ExecutionId::new(after, [0; 10]).to_string();
         let (_, last) = self.events.page(name, &first, self.context.clock.now()).await?;
-        Ok(last.and_then(|key| key.parse::<ExecutionId>().ok()?.created_at()))
+        let kept = last.and_then(|key| key.parse::<ExecutionId>().ok()?.created_at());
+        let noted = self.events.noted_time(name).await?;
+        Ok(kept.into_iter().chain(noted.filter(|noted| *noted >= after)).max())
     }
 
     /// Makes the places of later events greater than the place of an event of an earlier process.
@@ -130,8 +135,12 @@ impl Admission {
     ) -> Result<SentEvent, Error> {
         let record = match &id {
             Some(id) => match self.context.record_of_event(name, id).await? {
-                Some(record) => Some(record),
-                None => return Ok(SentEvent { id: id.clone(), repeated: true, ..SentEvent::default() }),
+                EventRecord::New(record) => Some(record),
+                EventRecord::Sent { kept_as } => {
+                    // A crash may have come before its delivery.
+                    self.deliver_again(name, kept_as).await?;
+                    return Ok(SentEvent { id: id.clone(), repeated: true, ..SentEvent::default() });
+                }
             },
             None => None,
         };
@@ -140,31 +149,52 @@ impl Admission {
         let starts = self.context.starts_of(&signal, None).map_err(|error| {
             if self.context.outbox_is_full() { Error::busy() } else { Error::Input(error.into_message()) }
         })?;
-        let sent = self.deliver_event(signal, None, false).await?;
-        if let Some(row) = starts.row {
-            let emits = vec![row.at(self.events.next_place(None))];
-            let (context, name) = (self.context.clone(), name.to_owned());
-            // An event that is stored is delivered, even if the caller has gone.
-            let storing = async move {
-                let stored = context.store.write_state_and_emit(record.into_iter().collect(), emits).await;
-                if stored.is_ok() {
-                    context.outbox.committed([name.as_str()]);
-                }
-                stored
-            };
-            match spawn_on_drop(&self.context.tracker, storing).await {
-                Ok(()) => {}
-                // Another request with this id was faster.
-                Err(store::Error::StateChanged { .. }) => {
-                    return Ok(SentEvent { id, repeated: true, ..sent });
-                }
-                Err(error) => {
-                    self.context.lost(&error);
-                    return Err(error.into());
-                }
+        let Some(row) = starts.row else {
+            let sent = self.deliver_event(signal, None, false).await?;
+            return Ok(SentEvent { id, ..sent });
+        };
+        let admission = self.clone();
+        // An event that is stored is delivered, even if the caller has gone.
+        let sent = spawn_on_drop(&self.context.tracker, async move {
+            admission.send_recorded(signal, record, row).await
+        });
+        let sent = sent.await?;
+        let starts = if sent.repeated { Vec::new() } else { starts.triggers };
+        Ok(SentEvent { id, starts, ..sent })
+    }
+
+    /// Stores an event from outside that starts executions, its record and the retained event in one commit, and then delivers it.
+    async fn send_recorded(
+        self: &Arc<Self>,
+        signal: Signal,
+        record: Option<StateWrite>,
+        row: PendingRow,
+    ) -> Result<SentEvent, Error> {
+        let context = &self.context;
+        let retaining = self.events.prepare(&signal, None);
+        let key = retaining.as_ref().map(|retaining| retaining.write.key.clone());
+        let record =
+            record.map(|record| StateWrite { value: key.map(Value::from).or(record.value), ..record });
+        let writes = record.into_iter().chain(retaining.as_ref().map(|retaining| retaining.write.clone()));
+        let emits = vec![row.at(self.events.next_place(None))];
+        if let Err(error) = context.store.write_state_and_emit(writes.collect(), emits).await {
+            if let Some(retaining) = retaining {
+                retaining.give_up();
             }
+            // Another request with this id was faster.
+            if matches!(error, store::Error::StateChanged { .. }) {
+                return Ok(SentEvent { repeated: true, ..SentEvent::default() });
+            }
+            context.lost(&error);
+            return Err(error.into());
         }
-        Ok(SentEvent { id, starts: starts.triggers, ..sent })
+        context.outbox.committed([signal.name.as_str()]);
+        let retained = retaining.map(Retaining::written);
+        if retained.is_none() {
+            self.events.note_time(&signal.name).await?;
+        }
+        let delivered = self.deliver_to_waiting(&Delivery::from(signal), &|_| true).await?;
+        Ok(SentEvent { delivered, kept: retained.is_some(), ..SentEvent::default() })
     }
 }
 

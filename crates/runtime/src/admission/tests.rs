@@ -206,6 +206,29 @@ fn an_execution_behind_a_recovered_one_that_is_being_loaded_is_held_until_that_a
 }
 
 #[test]
+fn held_executions_are_dispatched_before_younger_ones_in_the_backlog() {
+    let (clock, mut table) = (clock(), ExecutionTable::default());
+    let limited = AutomationId::parse("limited").expect("an id");
+    for number in [1, 2, 3] {
+        table.recover_first(&limited, id(number), number == 1);
+        table.enqueue(id(number), queued(&clock));
+    }
+    let dispatched = |table: &mut ExecutionTable| table.claim_next(Lane::Slot, &clock).map(|(next, _)| next);
+    // The first is being loaded while the next ones ask for their permits.
+    for number in [1, 2, 3] {
+        assert_eq!(dispatched(&mut table), Some(id(number)));
+    }
+    for number in [2, 3] {
+        let ahead = table.take_recovered(&limited, id(number));
+        table.park(id(number), ExecutionState::Queued(queued(&clock)), None);
+        table.hold(&limited, id(number), ahead);
+    }
+    table.enqueue(id(4), queued(&clock));
+    assert_eq!(table.take_recovered(&limited, id(1)), Ahead::Nobody);
+    assert_eq!([(); 3].map(|()| dispatched(&mut table)), [2, 3, 4].map(|number| Some(id(number))));
+}
+
+#[test]
 fn an_execution_behind_a_recovered_one_that_cannot_be_read_back_is_dispatched() {
     let (clock, mut table) = (clock(), ExecutionTable::default());
     let limited = AutomationId::parse("limited").expect("an id");

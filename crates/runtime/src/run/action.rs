@@ -43,10 +43,15 @@ impl Run {
         &self,
         catalog: &Catalog,
         name: Option<&str>,
+        (step, key, frame): (&Step, &str, &Frame),
     ) -> Result<Option<ResolvedConnection>, Exit> {
         let Some(name) = name else { return Ok(None) };
         self.journal.mark_secrets_read();
-        self.connections.connect(catalog, name).await.map(Some).map_err(failed)
+        if self.context.secrets.connection_would_wait(catalog, name) {
+            // The caller of an execution that is not accepted yet does not wait for a provider of secrets.
+            self.await_commit(key, frame, self.journal.before_effect(Effect::Read)).await?;
+        }
+        self.bounded(step, frame, self.connections.connect(catalog, name)).await?.map(Some).map_err(failed)
     }
 
     pub(super) async fn action(
@@ -64,22 +69,22 @@ impl Run {
             return Err(failed(ActionError::new(ErrorKind::Input, message)));
         };
         let (inputs, memory) = self.inputs(call, &action, key, scope, frame).await?;
-        let effect = action.spec().effect != Effect::Pure;
+        let call_effect = effect_of(&catalog, call);
+        let effect = call_effect != Effect::Pure;
         let idempotency_key = if effect { format!("{}.{key}", self.journal.id()) } else { String::new() };
         let named = call.connection.as_ref().map(|setting| chosen_name(setting, frame)).transpose()?;
         let called = CallTarget::Action(action.spec());
-        let double = self.double(step, (key, &idempotency_key), (called, named), &inputs);
-        let takes_time = effect || double.is_some();
-        let is_double = double.is_some();
+        let double = self.double(step, (key, &idempotency_key), (called, named, action.is_local()), &inputs);
+        let (takes_time, is_double) = (effect || double.is_some(), double.is_some());
         // A stub needs no credentials, and a test may have none.
-        let connection = self.connect(&catalog, named.filter(|_| double.is_none())).await?;
+        let wanted = named.filter(|_| double.is_none());
+        let connection = self.connect(&catalog, wanted, (step, key, frame)).await?;
         let native = catalog::find_native(&call.action.name).filter(|_| double.is_none());
         let mut started_at = None;
         if effect {
             // In a parallel branch, only a recorded start shows after a crash that the event may have been sent.
             let sends_beside_others = native == Some(NativeAction::Emit) && !scope.is_trunk();
             let mut durably = sends_beside_others || step.on_interrupt == OnInterrupt::Fail;
-            let call_effect = self.action_effect(call);
             // A write of the state is stored together with the end of its step.
             let changes = call_effect == Effect::Write && !matches!(native, Some(NativeAction::State(_)));
             let is_lasting = changes || durably;
@@ -122,7 +127,7 @@ impl Run {
                 },
             ),
         };
-        let _live = self.context.doubles.as_ref().and_then(|doubles| doubles.track_live_call());
+        let _live = self.tracked(action.is_local() && !is_double);
         let bounded = if takes_time {
             self.bounded(step, frame, self.context.with_failpoints(future)).await
         } else {
@@ -133,8 +138,14 @@ impl Run {
         self.answered(call, connection.as_ref(), is_double, bounded?, &answers).await
     }
 
-    /// Calls an action. If the other system refuses the login, and a provider has another version of its secrets by now, the call is
-    /// repeated once with that: what was refused has changed nothing.
+    /// Guards to hold during a call in a test, so that its clock does not advance meanwhile. A local call may work on another thread.
+    fn tracked(&self, is_local: bool) -> [Option<Box<dyn Send>>; 2] {
+        let Some(doubles) = &self.context.doubles else { return [None, None] };
+        [doubles.track_live_call(), is_local.then(|| doubles.track_offloaded_work())]
+    }
+
+    /// Calls an action. If the other system refuses the login, and its connection has other secrets by now than the call had, the call
+    /// is repeated once with these: what was refused has changed nothing.
     fn call_renewing<'c>(
         &'c self,
         action: &'c dyn Action,
@@ -149,10 +160,13 @@ impl Run {
                 Err(error) if refuses_login(&error) => error,
                 result => return result,
             };
-            if !self.context.secrets.renew(catalog, &connection.name).await {
+            self.context.secrets.renew(catalog, &connection.name).await;
+            let Ok(renewed) = self.connections.connect(catalog, &connection.name).await else {
+                return Err(refusal);
+            };
+            if renewed.values == connection.values {
                 return Err(refusal);
             }
-            let renewed = self.connections.connect(catalog, &connection.name).await?;
             action.call(Call { connection: Some(&renewed), ..call }).await
         })
     }
@@ -215,13 +229,22 @@ impl Run {
         &self,
         step: &Step,
         (key, idempotency_key): (&str, &str),
-        (called, connection): (CallTarget<'_>, Option<&str>),
+        (called, connection, is_local): (CallTarget<'_>, Option<&str>, bool),
         inputs: &Map,
     ) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
         let doubles = self.context.doubles.as_ref()?;
         let automation = &self.deployment.automation.id;
         let step = &step.id;
-        doubles.answer(&StubRequest { automation, step, key, idempotency_key, called, inputs, connection })
+        doubles.answer(&StubRequest {
+            automation,
+            step,
+            key,
+            idempotency_key,
+            called,
+            inputs,
+            connection,
+            is_local,
+        })
     }
 
     /// Awaits a call until a deadline, a cancellation or the end of the daemon's grace period.

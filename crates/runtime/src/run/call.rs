@@ -36,7 +36,7 @@ impl Run {
             _ => {
                 let inputs = self.evaluate_inputs(&call.with, None, scope, frame).await?;
                 let called = CallTarget::Automation(callee);
-                if let Some(answer) = self.double(step, (key, ""), (called, None), &inputs) {
+                if let Some(answer) = self.double(step, (key, ""), (called, None, false), &inputs) {
                     return self.bounded(step, frame, answer).await?.map_err(failed);
                 }
                 self.start_child((call, callee), key, attempt, inputs, frame).await?

@@ -27,7 +27,7 @@ impl Run {
                 return self.run_finally(outcome, scope).await;
             }
         };
-        let undos = self.undos(is_cancelled).await;
+        let undos = self.undos(is_cancelled).await?;
         let on_error = automation.on_error.as_ref().filter(|_| !is_cancelled);
         if !undos.is_empty() || on_error.is_some() || automation.finally.is_some() {
             if is_cancelled {

@@ -22,6 +22,7 @@ mod pause;
 mod recorded;
 mod respond;
 mod scope;
+mod scope_wait;
 mod settings;
 mod starter;
 mod step;
@@ -225,11 +226,22 @@ impl Run {
                 Some(next_at) => self.pause_before_try("", next_at, None).await,
                 None => Ok(()),
             };
-            let Some(mut scope) = self.scope_or_fail().await? else { return Ok(()) };
-            let steps = &self.deployment.automation.steps;
-            let walked = match paused {
-                Ok(()) => self.block(steps, &mut scope, &self.frame()).await,
+            let built = match paused {
+                Ok(()) => self.scope().await,
                 Err(exit) => Err(exit),
+            };
+            let (walked, mut scope) = match built {
+                Ok(mut scope) => {
+                    let steps = &self.deployment.automation.steps;
+                    (self.block(steps, &mut scope, &self.frame()).await, scope)
+                }
+                Err(exit) if exit.is_immediate() => return Err(exit),
+                Err(exit) => match self.scope_of_closing(self.has_closing_steps()).await {
+                    Ok(scope) => (Err(exit), scope),
+                    // Not even the data of its trigger can be read.
+                    Err(Exit::Failed(error)) => return self.finish(Outcome::Failed { error }).await,
+                    Err(exit) => return Err(exit),
+                },
             };
             let outcome = self.outcome(walked, &mut scope).await?;
             if let Outcome::Failed { error } = &outcome
@@ -294,16 +306,6 @@ impl Run {
         }
         isolation.clear_suspect(id);
         Ok(())
-    }
-
-    async fn scope_or_fail(&self) -> Result<Option<Scope>, Exit> {
-        match Scope::for_run(self).await {
-            Ok(scope) => Ok(Some(scope)),
-            Err(error) => {
-                self.finish(Outcome::Failed { error }).await?;
-                Ok(None)
-            }
-        }
     }
 
     async fn outcome(&self, walked: Result<Value, Exit>, scope: &mut Scope) -> Result<Outcome, Exit> {

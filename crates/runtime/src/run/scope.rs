@@ -74,6 +74,12 @@ impl Scope {
         Self::with_config_vars(run, config_vars)
     }
 
+    /// Creates the variables for closing steps while the configuration variables cannot be read: only variables in memory are set.
+    pub(super) fn for_closing(run: &Run) -> Result<Self, ActionError> {
+        let config_vars = run.context.secrets.known_config_vars(&run.deployment.automation);
+        Self::with_config_vars(run, config_vars)
+    }
+
     fn with_config_vars(run: &Run, config_vars: Map) -> Result<Self, ActionError> {
         let execution = ExecutionFacts {
             id: run.journal.id(),

@@ -35,14 +35,13 @@ impl Run {
     }
 
     /// Returns the steps to undo by key, the last one first.
-    pub(super) async fn undos(&self, is_cancelled: bool) -> Vec<(String, PendingUndo)> {
+    pub(super) async fn undos(&self, is_cancelled: bool) -> Result<Vec<(String, PendingUndo)>, Exit> {
         if !self.journal.is_ordered() {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         let known = self.take_undos();
-        if self.journal.keeps_outcomes()
-            && let Ok(mut scope) = Scope::for_run(self).await
-        {
+        if self.journal.keeps_outcomes() {
+            let mut scope = self.scope_of_closing(true).await?;
             // Of the lists that were cut off before a restart, the walk has passed only one.
             self.replay_block(&self.deployment.automation.steps, &mut scope, &self.frame());
         }
@@ -54,14 +53,14 @@ impl Run {
             .filter(|(_, undo)| undone.get(&undo.step).is_some_and(|list| list.on_cancel || !is_cancelled))
             .collect();
         undos.sort_by_cached_key(|(key, _)| std::cmp::Reverse(self.journal.finish_order(key)));
-        undos
+        Ok(undos)
     }
 
     fn take_undos(&self) -> HashMap<String, PendingUndo> {
         std::mem::take(&mut *self.undos.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn undo_lists(&self) -> HashMap<Arc<str>, &Undo> {
+    pub(super) fn undo_lists(&self) -> HashMap<Arc<str>, &Undo> {
         let mut lists = HashMap::new();
         self.deployment.automation.walk(&mut |step| {
             lists.extend(step.undo.as_ref().map(|undo| (step.id.clone(), undo)));

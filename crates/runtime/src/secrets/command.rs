@@ -2,18 +2,23 @@
 //!
 //! The settings of the machine name the program and its arguments. There is no shell, and the name of the secret is one argument.
 
-use std::io::Read as _;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use catalog::is_own_variable;
 use connector::secret_provider::ProvidedSecret;
+use tokio::net::unix::pipe;
+use tokio::task::JoinHandle;
 use value::{Secret, mime};
 use zeroize::Zeroizing;
 
 /// Maximum size of the output, in bytes.
-const MAX_OUTPUT: u64 = 64 << 10;
+const MAX_OUTPUT: usize = 64 << 10;
+/// Size of one read of the output, in bytes.
+const PART: usize = 4096;
 /// The place of the name among the arguments. Without it the name is the last argument.
 const NAME: &str = "{name}";
 
@@ -32,18 +37,16 @@ pub(super) async fn read(
         return Ok(None);
     }
     let mut child = start(command, name)?;
-    let group = rustix::process::Pid::from_child(&child);
-    let reading = tokio::task::spawn_blocking(move || finish(&mut child));
-    let killed = KillOnDrop(group);
-    match tokio::time::timeout(limit, reading).await {
-        Ok(Ok(result)) => {
-            // It has ended, and its id may belong to another process.
-            std::mem::forget(killed);
-            result
-        }
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!("the program does not end within {} s", limit.as_secs())),
-    }
+    // A program that is not waited for to its end, or prints too much, is killed with its children.
+    let killed = KillOnDrop(rustix::process::Pid::from_child(&child));
+    let stdout = child.stdout.take().ok_or("the program has no output")?;
+    let ended = tokio::task::spawn_blocking(move || child.wait());
+    let finished = tokio::time::timeout(limit, finish(ended, stdout.into())).await;
+    let late = |_| format!("the program does not end within {} s", limit.as_secs());
+    let (status, output) = finished.map_err(late)??;
+    // It has ended, and its id may belong to another process.
+    std::mem::forget(killed);
+    secret(status, &output)
 }
 
 /// Kills a process and its children.
@@ -73,22 +76,65 @@ fn start(command: &[String], name: &str) -> Result<Child, String> {
     started.spawn().map_err(|error| format!("the program `{program}` cannot be started: {error}"))
 }
 
-/// Reads the output and waits for the end. Blocks.
-fn finish(child: &mut Child) -> Result<Option<ProvidedSecret>, String> {
-    let mut output = Zeroizing::new(Vec::with_capacity(4096));
-    let stdout = child.stdout.take();
-    let read = stdout.map(|stdout| stdout.take(MAX_OUTPUT + 1).read_to_end(&mut output)).transpose();
-    if output.len() as u64 > MAX_OUTPUT {
-        let _ = child.kill();
-        let _ = child.wait();
-        return Err(format!("the program prints more than {}", text::units::format_size(MAX_OUTPUT)));
+/// Reads the output until the program itself has ended. A process that it leaves behind may keep the output open.
+async fn finish(
+    ended: JoinHandle<io::Result<ExitStatus>>,
+    stdout: OwnedFd,
+) -> Result<(ExitStatus, Zeroizing<Vec<u8>>), String> {
+    let unreadable = |error: io::Error| format!("the output of the program cannot be read: {error}");
+    let pipe = pipe::Receiver::from_owned_fd(stdout).map_err(unreadable)?;
+    // It never grows, so that no copy stays in memory.
+    let mut output = Zeroizing::new(Vec::with_capacity(MAX_OUTPUT + PART));
+    let reading = async {
+        loop {
+            pipe.readable().await?;
+            if !take(&mut output, |part| pipe.try_read(part))? {
+                return io::Result::Ok(());
+            }
+        }
+    };
+    let ended = async { ended.await.map_err(io::Error::other).flatten().map_err(|error| error.to_string()) };
+    tokio::pin!(ended);
+    let status = tokio::select! {
+        biased;
+        status = &mut ended => status?,
+        read = reading => {
+            read.map_err(unreadable)?;
+            ended.await?
+        }
+    };
+    // The rest is in the pipe, also if the runtime has not heard of it yet.
+    take(&mut output, |part| Ok(rustix::io::read(&pipe, part)?)).map_err(unreadable)?;
+    Ok((status, output))
+}
+
+/// Appends what can be read now. Returns false at the end of the output.
+fn take(
+    output: &mut Zeroizing<Vec<u8>>,
+    mut read: impl FnMut(&mut [u8]) -> io::Result<usize>,
+) -> io::Result<bool> {
+    let mut part = Zeroizing::new([0; PART]);
+    loop {
+        match read(&mut *part) {
+            Ok(0) => return Ok(false),
+            Ok(length) => output.extend_from_slice(part.get(..length).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        if output.len() > MAX_OUTPUT {
+            let most = text::units::format_size(MAX_OUTPUT as u64);
+            return Err(io::Error::other(format!("the program prints more than {most}")));
+        }
     }
-    let status = child.wait().map_err(|error| error.to_string())?;
-    read.map_err(|error| format!("the output of the program cannot be read: {error}"))?;
+}
+
+/// The secret in the output of a program that has ended.
+fn secret(status: ExitStatus, output: &[u8]) -> Result<Option<ProvidedSecret>, String> {
     if !status.success() {
         return Err(format!("the program fails with {status}"));
     }
-    let text = mime::decode_exact(&output, None).ok_or("the output of the program is no text")?;
+    let text = mime::decode_exact(output, None).ok_or("the output of the program is no text")?;
     let text = Zeroizing::new(text.into_owned());
     let text = Secret::in_file(&text);
     Ok((!text.is_empty()).then(|| ProvidedSecret::from_text(Secret::new(text))))
@@ -131,6 +177,27 @@ mod tests {
         }
         let missing = read(&["/no/such/program".to_owned()], "a", LIMIT).await.expect_err("no program");
         assert!(missing.contains("cannot be started"), "{missing}");
+    }
+
+    #[tokio::test]
+    async fn a_process_that_keeps_the_output_open_delays_no_secret() {
+        // It leaves the group, as an agent does that runs in the background.
+        let script = "setsid sleep 1000 & echo $! >&3; echo value";
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("agent");
+        let script = format!("exec 3>{}; {script}", file.display());
+        let found = tokio::time::timeout(Duration::from_secs(20), output(&script, "a")).await;
+        assert_eq!(found.expect("it ends with the program"), Ok(Some("value".to_owned())));
+        let agent = std::fs::read_to_string(&file).expect("its id").trim().parse().expect("a number");
+        let agent = rustix::process::Pid::from_raw(agent).expect("an id");
+        let killed = rustix::process::kill_process(agent, rustix::process::Signal::KILL);
+        assert_eq!(killed, Ok(()), "it is left alone");
+    }
+
+    #[tokio::test]
+    async fn the_output_of_a_program_is_read_to_its_end() {
+        let long = output("head -c 65000 /dev/zero | tr '\\0' c", "a").await;
+        assert_eq!(long.map(|text| text.map_or(0, |text| text.len())), Ok(65_000));
     }
 
     #[tokio::test]

@@ -19,7 +19,7 @@ use connector::secret_provider::ProvidedSecret;
 use expression::Reference;
 use expression::template::Template;
 use model::action::{ActionError, ErrorKind};
-use model::automation::{Automation, Encoding, Verify};
+use model::automation::{Automation, ConfigVar, Encoding, Verify};
 use trigger::verify::{Key, Verifier};
 use value::redact::{MASK, Redactor};
 use value::{Map, Secret, Value};
@@ -57,6 +57,8 @@ pub struct ProviderNetwork {
     pub allow: Vec<String>,
     /// The addresses of the daemon's own listeners.
     pub own: Vec<std::net::SocketAddr>,
+    /// The servers of the store, by name and port.
+    pub servers: Vec<(String, u16)>,
 }
 
 impl Secrets {
@@ -141,7 +143,10 @@ impl Secrets {
         for rule in self.sources_of(name) {
             let found = match &rule.source {
                 SourceKind::Provider(provider) => match self.providers.state(provider, name) {
-                    State::Fresh(found) | State::Aging(found) | State::Failing(Ok(found)) => found,
+                    State::Fresh(found)
+                    | State::Aging(found)
+                    | State::Kept(found)
+                    | State::Failing(Ok(found)) => found,
                     State::Failing(Err(message)) => return Err(Error::SecretProvider(message)),
                     State::Unknown => {
                         let message = format!("the secret provider `{provider}` has not been asked yet");
@@ -155,6 +160,57 @@ impl Secrets {
             }
         }
         Ok(None)
+    }
+
+    /// Reads a secret that no provider can have before a source of this machine; `None` if only a provider can tell.
+    fn read_before_providers(&self, name: &str) -> Option<Result<Option<Arc<ProvidedSecret>>, Error>> {
+        if self.doubles.is_some() {
+            return Some(self.read_known(name));
+        }
+        for rule in self.sources_of(name) {
+            match &rule.source {
+                SourceKind::Provider(_) => return None,
+                source => match self.local.read(source, name) {
+                    Ok(None) => {}
+                    Ok(Some(text)) => return Some(Ok(Some(whole(&text)))),
+                    Err(error) => return Some(Err(error)),
+                },
+            }
+        }
+        Some(Ok(None))
+    }
+
+    /// Returns true if reading one of these secrets would wait for a provider.
+    fn would_wait<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> bool {
+        self.providers.exist() && names.into_iter().any(|name| self.would_wait_for(name))
+    }
+
+    fn would_wait_for(&self, name: &str) -> bool {
+        for rule in self.sources_of(name) {
+            let is_absent = match &rule.source {
+                SourceKind::Provider(provider) if self.providers.would_ask(provider, name) => return true,
+                SourceKind::Provider(provider) => self.providers.state(provider, name).is_absent(),
+                source => matches!(self.local.read(source, name), Ok(None)),
+            };
+            if !is_absent {
+                return false;
+            }
+        }
+        false
+    }
+
+    /// Returns true if [`Self::config_vars`] would wait for a provider.
+    pub(crate) fn config_vars_would_wait(&self, automation: &Automation) -> bool {
+        let reads =
+            |variable: &ConfigVar| self.would_wait(reading::names(&[Reading::new("", &variable.value)]));
+        self.providers.exist() && automation.config_vars.iter().any(reads)
+    }
+
+    /// Returns true if [`Self::resolve`] would wait for a provider.
+    pub(crate) fn connection_would_wait(&self, catalog: &Catalog, name: &str) -> bool {
+        self.providers.exist()
+            && reading::of_connection(catalog, name)
+                .is_ok_and(|inputs| self.would_wait(reading::names(&inputs)))
     }
 
     /// Returns the sources that may have a secret, in their order.
@@ -235,21 +291,31 @@ impl Secrets {
         Ok(variables.iter().map(|variable| variable.name.name.as_str()).zip(values).collect())
     }
 
-    /// Evaluates the `configVars` that read no secret which a provider may have.
+    /// Evaluates the `configVars` whose secrets this machine has, in sources that come before the providers.
     pub(crate) fn local_config_vars(&self, automation: &Automation) -> Result<Map, ActionError> {
         let mut values = Map::with_capacity(automation.config_vars.len());
         for variable in &automation.config_vars {
-            let place = format!("configVars.{}", variable.name.name);
-            let reading = [Reading::new(place, &variable.value)];
-            if reading::names(&reading).iter().any(|name| self.providers.may_have(name)) {
-                continue;
-            }
-            let known = self.known(&reading);
-            for reading in &reading {
-                values.insert(variable.name.name.as_str(), self.evaluate(reading, &known)?);
-            }
+            let reading = Reading::new(format!("configVars.{}", variable.name.name), &variable.value);
+            let names = reading::names(std::slice::from_ref(&reading)).into_iter();
+            let found = names.map(|name| Some((name.to_owned(), self.read_before_providers(name)?)));
+            let Some(found) = found.collect::<Option<Values>>() else { continue };
+            values.insert(variable.name.name.as_str(), self.evaluate(&reading, &found)?);
         }
         Ok(values)
+    }
+
+    /// Evaluates the `configVars` that can be evaluated without asking a provider.
+    pub(crate) fn known_config_vars(&self, automation: &Automation) -> Map {
+        let mut values = Map::with_capacity(automation.config_vars.len());
+        for variable in &automation.config_vars {
+            let name = variable.name.name.as_str();
+            let reading = Reading::new(format!("configVars.{name}"), &variable.value);
+            let known = self.known(std::slice::from_ref(&reading));
+            if let Ok(value) = self.evaluate(&reading, &known) {
+                values.insert(name, value);
+            }
+        }
+        values
     }
 
     /// Evaluates `configVars` for people: a variable that is secret, or reads a secret, is masked without being read.
@@ -308,21 +374,17 @@ impl Secrets {
         kind.resolve(name, &resolved)
     }
 
-    /// Reads again the secrets of a connection whose login was refused. Returns true if one of them has changed.
-    pub(crate) async fn renew(&self, catalog: &Catalog, name: &str) -> bool {
-        if !self.providers.exist() {
-            return false;
-        }
-        let Ok(inputs) = reading::of_connection(catalog, name) else { return false };
-        let mut has_changed = false;
-        for secret in reading::names(&inputs) {
+    /// Reads again the secrets of a connection whose login was refused, unless they are new.
+    pub(crate) async fn renew(&self, catalog: &Catalog, name: &str) {
+        let Ok(inputs) = reading::of_connection(catalog, name) else { return };
+        let renew = |secret| async move {
             for rule in self.sources_of(secret) {
                 if let SourceKind::Provider(provider) = &rule.source {
-                    has_changed |= self.providers.renew(provider, secret, &*self.local).await;
+                    self.providers.renew(provider, secret, &*self.local).await;
                 }
             }
-        }
-        has_changed
+        };
+        futures_util::future::join_all(reading::names(&inputs).into_iter().map(renew)).await;
     }
 
     /// Reads the secrets that verify requests.
@@ -375,13 +437,20 @@ impl Secrets {
         names.map(|name| (name.to_owned(), self.read_known(name))).collect()
     }
 
-    /// Reads the secrets that templates name.
+    /// Reads the secrets that templates name, all at once.
     async fn values(&self, readings: &[Reading<'_>]) -> Values {
-        let mut values = Values::default();
-        for name in reading::names(readings) {
-            values.insert(name.to_owned(), self.read(name).await);
+        if !self.providers.exist() {
+            return self.known(readings);
         }
-        values
+        let read = |name: &'_ str| {
+            let name = name.to_owned();
+            async move {
+                let found = self.read(&name).await;
+                (name, found)
+            }
+        };
+        let reads = reading::names(readings).into_iter().map(read);
+        futures_util::future::join_all(reads).await.into_iter().collect()
     }
 
     /// Evaluates a template in which only `secrets` and `env` are defined.

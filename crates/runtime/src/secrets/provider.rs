@@ -58,6 +58,8 @@ pub(super) struct Provider {
     entries: Mutex<HashMap<String, Entry>>,
     /// Serialises the requests for a name.
     asking: KeyedLocks,
+    /// The last request to the service without an answer in time; `None` once there is one.
+    hang: Mutex<Option<Failure>>,
 }
 
 /// The knowledge of one name.
@@ -92,10 +94,19 @@ pub(super) enum State {
     Fresh(Found),
     /// The answer may be used, and it is time to ask again.
     Aging(Found),
+    /// The provider fails, and it is time to ask again: the answer before may be used meanwhile.
+    Kept(Found),
     /// The provider has just failed: the answer before, if it may still be used, or the failure.
     Failing(Result<Found, String>),
     /// The provider has to be asked.
     Unknown,
+}
+
+impl State {
+    /// True if the provider has no secret of this name.
+    pub(super) fn is_absent(&self) -> bool {
+        matches!(self, Self::Fresh(None) | Self::Aging(None) | Self::Kept(None) | Self::Failing(Ok(None)))
+    }
 }
 
 /// The state of a name for people.
@@ -121,25 +132,35 @@ impl Provider {
             timeout,
             entries: Mutex::default(),
             asking: KeyedLocks::default(),
+            hang: Mutex::default(),
         }
     }
 
     /// Returns the state of a name.
     pub(super) fn state(&self, name: &str, now: MonotonicTime) -> State {
+        let hang = self.hang().as_ref().and_then(|hang| hang.is_recent(now));
         let mut entries = self.lock();
-        let Some(entry) = entries.get_mut(name) else { return State::Unknown };
+        let Some(entry) = entries.get_mut(name) else {
+            return hang.map_or(State::Unknown, |message| State::Failing(Err(message)));
+        };
         entry.used = Some(now);
-        if let Some(failure) = entry.failure.as_ref().filter(|failure| now.since(failure.at) < RETRY_AFTER) {
-            return State::Failing(self.usable(entry, now).ok_or_else(|| failure.message.clone()));
+        if let Some(message) = entry.failure.as_ref().and_then(|failure| failure.is_recent(now)) {
+            return State::Failing(self.usable(entry, now).ok_or(message));
         }
-        let Some(answer) = &entry.answer else { return State::Unknown };
-        let (age, keep) = (now.since(answer.at), self.keep_of(answer));
-        if age >= keep {
-            State::Unknown
-        } else if age >= keep * REFRESH_AT_PERCENT / 100 {
-            State::Aging(answer.found.clone())
-        } else {
-            State::Fresh(answer.found.clone())
+        if let Some(answer) = &entry.answer {
+            let (age, keep) = (now.since(answer.at), self.keep_of(answer));
+            if age < keep * REFRESH_AT_PERCENT / 100 {
+                return State::Fresh(answer.found.clone());
+            }
+            if age < keep {
+                return State::Aging(answer.found.clone());
+            }
+        }
+        let usable = self.usable(entry, now);
+        match (hang, usable) {
+            (Some(message), usable) => State::Failing(usable.ok_or(message)),
+            (None, Some(found)) if entry.failure.is_some() => State::Kept(found),
+            (None, _) => State::Unknown,
         }
     }
 
@@ -175,24 +196,29 @@ impl Provider {
         }
         let asked = tokio::time::timeout(self.timeout, self.request(name, means)).await;
         let answer = asked.unwrap_or_else(|_| {
-            Err(format!(
-                "the secret provider `{}` gives no answer within {} s",
-                self.name,
-                self.timeout.as_secs()
-            ))
+            let (provider, limit) = (&self.name, self.timeout.as_secs());
+            let message = format!("the secret provider `{provider}` gives no answer within {limit} s");
+            // A service that hangs does so for all names, and a program perhaps for this one only.
+            if matches!(self.backend, Backend::Client(_)) {
+                *self.hang() = Some(Failure { message: message.clone(), at: means.clock.monotonic_now() });
+            }
+            Err(message)
         });
+        if answer.is_ok() {
+            *self.hang() = None;
+        }
         self.record(name, answer, means.clock)
     }
 
-    /// Reads a value again whose login was refused. Returns true if it has changed since `used`.
-    pub(super) async fn renew(&self, name: &str, used: &Arc<ProvidedSecret>, means: &Means<'_>) -> bool {
+    /// Reads a value again whose login was refused, unless it is new. A failure is recorded.
+    pub(super) async fn renew(&self, name: &str, means: &Means<'_>) {
         let (now, since) = (means.clock.monotonic_now(), self.requests(name));
-        let answer = self.lock().get(name).and_then(|entry| entry.answer.clone());
-        let present = match answer {
-            Some(answer) if now.since(answer.at) < RENEW_AFTER => Ok(answer.found),
-            _ => self.ask(name, since, means).await,
-        };
-        present.is_ok_and(|found| found.is_some_and(|found| !found.has_values_of(used)))
+        let is_new =
+            |entry: &Entry| entry.answer.as_ref().is_some_and(|answer| now.since(answer.at) < RENEW_AFTER);
+        let is_new = self.lock().get(name).is_some_and(is_new);
+        if !is_new {
+            drop(self.ask(name, since, means).await);
+        }
     }
 
     async fn request(&self, name: &str, means: &Means<'_>) -> Result<Option<ProvidedSecret>, String> {
@@ -282,6 +308,17 @@ impl Provider {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn hang(&self) -> MutexGuard<'_, Option<Failure>> {
+        self.hang.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Failure {
+    /// Returns the message if the provider is not asked again yet.
+    fn is_recent(&self, now: MonotonicTime) -> Option<String> {
+        (now.since(self.at) < RETRY_AFTER).then(|| self.message.clone())
+    }
 }
 
 #[cfg(test)]
@@ -315,7 +352,8 @@ mod tests {
             State::Fresh(Some(_)) => "fresh",
             State::Fresh(None) => "absent",
             State::Aging(_) => "aging",
-            State::Failing(Ok(_)) => "kept",
+            State::Failing(Ok(_)) => "used",
+            State::Kept(_) => "kept",
             State::Failing(Err(_)) => "failing",
             State::Unknown => "unknown",
         }
@@ -349,12 +387,63 @@ mod tests {
             provider.record("a", Ok(Some(secret("text", lease))), &clock).expect("recorded");
             clock.advance(most - Duration::from_secs(1));
             provider.record("a", Err("down".to_owned()), &clock).expect("it is still used");
-            assert_eq!(words(&provider.state("a", clock.monotonic_now())), "kept");
+            assert_eq!(words(&provider.state("a", clock.monotonic_now())), "used");
             clock.advance(Duration::from_secs(1));
             assert_eq!(words(&provider.state("a", clock.monotonic_now())), "failing");
             clock.advance(RETRY_AFTER);
             assert_eq!(words(&provider.state("a", clock.monotonic_now())), "unknown", "it is asked again");
         }
+    }
+
+    #[test]
+    fn a_value_of_a_provider_that_fails_is_used_at_once_when_it_is_time_to_ask_again() {
+        let (clock, provider) = (clock(), provider(""));
+        provider.record("a", Ok(Some(secret("text", None))), &clock).expect("recorded");
+        clock.advance(10 * MINUTE);
+        assert_eq!(words(&provider.state("a", clock.monotonic_now())), "unknown", "nothing has failed");
+        provider.record("a", Err("down".to_owned()), &clock).expect("it is still used");
+        for _ in 0..3 {
+            assert_eq!(words(&provider.state("a", clock.monotonic_now())), "used");
+            clock.advance(RETRY_AFTER);
+            assert_eq!(words(&provider.state("a", clock.monotonic_now())), "kept");
+            provider.record("a", Err("down".to_owned()), &clock).expect("it is still used");
+        }
+        provider.record("a", Ok(Some(secret("text", None))), &clock).expect("recorded");
+        assert_eq!(words(&provider.state("a", clock.monotonic_now())), "fresh");
+    }
+
+    #[tokio::test]
+    async fn a_service_that_hangs_is_not_asked_for_other_names_for_some_seconds() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a listener");
+        let address = format!("http://{}", listener.local_addr().expect("an address"));
+        connector::install_crypto();
+        let settings = connector::secret_provider::VaultSettings {
+            address,
+            path: "kv".to_owned(),
+            namespace: None,
+            login: connector::secret_provider::VaultLogin::Token(
+                connector::secret_provider::Credential::Variable("PATH"),
+            ),
+        };
+        let client =
+            ProviderClient::new("vault:a", connector::secret_provider::ProviderSettings::Vault(settings));
+        let sources = SecretSources { timeout: Duration::from_millis(100), ..SecretSources::default() };
+        let provider = Provider::new("vault:a", Backend::Client(Box::new(client)), &sources);
+        let allow = connector::AllowList::parse(["127.0.0.1"]).expect("an entry");
+        let options = connector::HttpOptions { allow, ..connector::HttpOptions::default() };
+        let (http, clock) = (Http::new(options).expect("a client"), clock());
+        let local = LocalSources { vault: None, folder: "/none".into() };
+        let means = Means { http: Ok(&http), credentials: &local, clock: &clock };
+        provider.record("old", Ok(Some(secret("text", None))), &clock).expect("recorded");
+        provider.record("new", Ok(Some(secret("text", None))), &clock).expect("recorded");
+        clock.advance(10 * MINUTE);
+        provider.record("new", Ok(Some(secret("text", None))), &clock).expect("recorded");
+        let failed = provider.ask("a", 0, &means).await.expect_err("it hangs");
+        assert!(failed.to_string().contains("gives no answer"), "{failed}");
+        let state = |name: &str| words(&provider.state(name, clock.monotonic_now()));
+        assert_eq!((state("b"), state("old"), state("new")), ("failing", "used", "fresh"));
+        clock.advance(RETRY_AFTER);
+        assert_eq!((state("b"), state("old"), state("new")), ("unknown", "unknown", "fresh"));
     }
 
     #[test]
@@ -389,11 +478,10 @@ mod tests {
         }
         assert_eq!(std::fs::read_to_string(&file).expect("requests"), "x\n");
         // A refused login causes one more, and none while the value is new.
-        let used = Arc::new(secret("older", None));
-        assert!(provider.renew("a", &used, &means).await, "another value is there already");
+        provider.renew("a", &means).await;
+        assert_eq!(std::fs::read_to_string(&file).expect("requests"), "x\n");
         clock.advance(RENEW_AFTER);
-        let same = Arc::new(secret("value", None));
-        assert!(!provider.renew("a", &same, &means).await, "the value is the same");
+        provider.renew("a", &means).await;
         assert_eq!(std::fs::read_to_string(&file).expect("requests"), "x\nx\n");
     }
 }

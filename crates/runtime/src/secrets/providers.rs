@@ -76,11 +76,6 @@ impl Providers {
         self.sources.has_providers()
     }
 
-    /// Returns true if a provider may have the secret.
-    pub(super) fn may_have(&self, name: &str) -> bool {
-        self.sources.may_be_provided(name)
-    }
-
     /// Returns the state of a secret, without a request.
     pub(super) fn state(&self, provider: &str, name: &str) -> State {
         match self.providers.get(provider) {
@@ -106,21 +101,42 @@ impl Providers {
                 Ok(found)
             }
             State::Failing(answer) => answer.map_err(Error::SecretProvider),
+            // Nobody waits for a provider that fails while a task asks it.
+            State::Kept(found) if self.has_task() => {
+                let _ = self.aging.try_send(name.to_owned());
+                Ok(found)
+            }
             // Boxed, since it is large and rare.
-            State::Unknown => Box::pin(known.ask(name, requests, &self.means(credentials))).await,
+            State::Kept(_) | State::Unknown => {
+                Box::pin(known.ask(name, requests, &self.means(credentials))).await
+            }
         }
     }
 
-    /// Reads a secret again whose login was refused. Returns true if it has changed.
-    pub(super) async fn renew(&self, provider: &str, name: &str, credentials: &dyn Credentials) -> bool {
-        let Ok(known) = self.provider(provider) else { return false };
-        let (State::Fresh(used) | State::Aging(used) | State::Failing(Ok(used))) = self.state(provider, name)
+    /// Returns true if a read of the secret would ask its provider and wait.
+    pub(super) fn would_ask(&self, provider: &str, name: &str) -> bool {
+        match self.state(provider, name) {
+            State::Unknown => true,
+            State::Kept(_) => !self.has_task(),
+            State::Fresh(_) | State::Aging(_) | State::Failing(_) => false,
+        }
+    }
+
+    /// True if a task of this process reads secrets ahead.
+    fn has_task(&self) -> bool {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    /// Reads a secret again whose login was refused.
+    pub(super) async fn renew(&self, provider: &str, name: &str, credentials: &dyn Credentials) {
+        let Ok(known) = self.provider(provider) else { return };
+        let (State::Fresh(used) | State::Aging(used) | State::Kept(used) | State::Failing(Ok(used))) =
+            self.state(provider, name)
         else {
-            return false;
+            return;
         };
-        match used {
-            Some(used) => known.renew(name, &used, &self.means(credentials)).await,
-            None => false,
+        if used.is_some() {
+            known.renew(name, &self.means(credentials)).await;
         }
     }
 
@@ -154,6 +170,7 @@ impl Providers {
         let options = HttpOptions {
             allow: AllowList::parse(allowed).map_err(|error| error.to_string())?,
             blocked_own: self.network.own.clone(),
+            blocked_servers: self.network.servers.clone(),
             timeout: self.sources.timeout,
             redactor: self.redactor.clone(),
             ..HttpOptions::default()
@@ -178,45 +195,53 @@ impl Secrets {
         let waiting = self.providers.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut waiting) = waiting else { return };
         let mut names: VecDeque<String> = required().into_iter().collect();
+        // One request at a time for a name: while a provider hangs, those for one name must not hold up the others.
+        let mut asked = BTreeSet::new();
+        let read = |name: String| async move {
+            self.refresh(&name).await;
+            name
+        };
         let mut reads = FuturesUnordered::new();
         loop {
             while reads.len() < AHEAD
                 && let Some(name) = names.pop_front()
             {
-                reads.push(self.refresh(name));
+                if asked.insert(name.clone()) {
+                    reads.push(read(name));
+                }
             }
             tokio::select! {
                 biased;
                 () = closing.cancelled() => return,
-                Some(()) = reads.next() => {}
+                Some(name) = reads.next() => drop(asked.remove(&name)),
                 changed = generation.changed() => {
                     if changed.is_err() {
                         return;
                     }
                     names = required().into_iter().collect();
                 }
-                Some(name) = waiting.recv(), if reads.len() < AHEAD => reads.push(self.refresh(name)),
+                Some(name) = waiting.recv(), if reads.len() < AHEAD => names.push_back(name),
             }
         }
     }
 
     /// Reads the answers of the providers that a secret may come from, and asks those whose answers age. Failures are recorded and
     /// logged where they occur.
-    async fn refresh(&self, name: String) {
-        for rule in self.sources_of(&name) {
+    async fn refresh(&self, name: &str) {
+        for rule in self.sources_of(name) {
             let super::SourceKind::Provider(provider) = &rule.source else {
-                if self.local.read(&rule.source, &name).is_ok_and(|found| found.is_none()) {
+                if self.local.read(&rule.source, name).is_ok_and(|found| found.is_none()) {
                     continue;
                 }
                 return;
             };
             let Ok(known) = self.providers.provider(provider) else { return };
-            let requests = known.requests(&name);
-            let answer = match self.providers.state(provider, &name) {
+            let requests = known.requests(name);
+            let answer = match self.providers.state(provider, name) {
                 State::Fresh(found) => Ok(found),
                 State::Failing(answer) => answer.map_err(Error::SecretProvider),
-                State::Aging(_) | State::Unknown => {
-                    known.ask(&name, requests, &self.providers.means(&*self.local)).await
+                State::Aging(_) | State::Kept(_) | State::Unknown => {
+                    known.ask(name, requests, &self.providers.means(&*self.local)).await
                 }
             };
             if !matches!(answer, Ok(None)) {
@@ -227,7 +252,7 @@ impl Secrets {
 
     /// Asks the providers for these secrets, [`AHEAD`] at a time, for a list in a process without the task.
     pub async fn read_all(&self, names: &BTreeSet<String>) {
-        let reads = futures_util::stream::iter(names).map(|name| self.refresh(name.clone()));
+        let reads = futures_util::stream::iter(names).map(|name| self.refresh(name));
         reads.buffer_unordered(AHEAD).collect::<()>().await;
     }
 }

@@ -70,6 +70,19 @@ impl<S: Send + Sync> FromRequest<S> for RawBody {
     }
 }
 
+/// Returns the value of a header that the caller may leave out.
+///
+/// # Errors
+/// Returns a problem if the value has other characters than visible ones of ASCII. Without it the request would mean something else.
+pub(crate) fn optional_header(headers: &HeaderMap, name: impl AsRef<str>) -> Result<Option<&str>, Problem> {
+    let name = name.as_ref();
+    let Some(value) = headers.get(name) else { return Ok(None) };
+    value.to_str().map(Some).map_err(|_| {
+        let detail = format!("the header `{name}` has other characters than visible ones of ASCII");
+        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_header", detail)
+    })
+}
+
 fn is_json(headers: &HeaderMap) -> bool {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))

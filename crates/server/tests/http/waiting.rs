@@ -150,6 +150,9 @@ async fn an_event_is_delivered_to_every_waiting_execution() {
         assert_eq!(refused(emit(json!({"name": "paid-1", "id": name})).await), (422, code.to_owned()));
     }
     assert_eq!(refused(emit(json!({"data": 1})).await), (422, "bad_body".to_owned()));
+    let headers = "content-type: application/json\r\nidempotency-key: bestellung-ä\r\n";
+    let unreadable = daemon.api("POST", "/api/v1/events", headers, r#"{"name": "paid-1"}"#).await;
+    assert_eq!((unreadable.status, unreadable.json()["code"].as_str()), (422, Some("bad_header")));
     for id in &ids[..2] {
         waiting(&daemon, id, pauses(1)).await;
     }

@@ -136,7 +136,7 @@ async fn ask(config: &Config, name: Option<&str>) -> anyhow::Result<Vec<Found>> 
     let workspace = Workspace::of_project(config)?;
     let mut settings = config.engine();
     (settings.watch, settings.background) = (false, false);
-    store_server::close(config, &mut settings).await?;
+    store_server::close(config, &mut settings);
     let vault = Arc::new(workspace.vault(config).await?);
     let store = workspace.store.clone();
     let engine = Engine::start_with(settings, store, vault, Arc::new(SystemClock)).await?;

@@ -117,7 +117,7 @@ async fn execute(
     settings.admin_url = Some(config.admin_base(config.admin));
     settings.dir.clone_from(&workspace.dir);
     (settings.watch, settings.background) = (false, false);
-    store_server::close(config, &mut settings).await?;
+    store_server::close(config, &mut settings);
     let vault = Arc::new(workspace.vault(config).await?);
     let store = workspace.store.clone();
     let engine = Engine::start_with(settings, store, vault, Arc::new(SystemClock)).await?;

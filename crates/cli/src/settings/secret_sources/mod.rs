@@ -77,9 +77,19 @@ fn source(field: Field<'_, '_>) -> Option<SourceRule> {
     };
     let only = reader.take("only");
     let patterns = only.one_or_more();
-    let patterns = patterns.map(|patterns| patterns.into_iter().map(pattern).collect::<Option<Vec<_>>>());
     reader.finish();
-    Some(SourceRule { source, only: patterns.unwrap_or(Some(Vec::new())).filter(|only| !only.is_empty()) })
+    if patterns.as_ref().is_some_and(Vec::is_empty) {
+        only.error(
+            "bad-setting",
+            "`only` is an empty list; name secrets, or remove the line: then the source is read for all",
+        );
+        return None;
+    }
+    let only = match patterns {
+        Some(patterns) => Some(patterns.into_iter().map(pattern).collect::<Option<Vec<_>>>()?),
+        None => None,
+    };
+    Some(SourceRule { source, only })
 }
 
 fn plain(word: &str) -> SourceKind {

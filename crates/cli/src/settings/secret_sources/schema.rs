@@ -50,7 +50,7 @@ fn sources() -> Value {
     let pattern = json!({"type": "string", "pattern": "^([A-Za-z0-9_-]+[*]?|[*])$"});
     let only = json!({
         "description": "The names for which it is read, with `*` at the end for a prefix.",
-        "anyOf": [{"type": "array", "items": pattern}, pattern],
+        "anyOf": [{"type": "array", "minItems": 1, "items": pattern}, pattern],
     });
     let mut properties = vec![("source", json!({"enum": PLAIN})), ("only", only)];
     properties.extend(KINDS.map(|kind| (kind, text())));

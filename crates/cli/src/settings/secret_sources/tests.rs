@@ -92,6 +92,7 @@ fn mistakes_are_reported_at_their_place_without_a_value_that_may_be_a_secret() {
         ("sources: [store, valt]", "unknown value `valt`"),
         ("sources: [{vault: corp, onyl: a}]", "onyl"),
         ("sources: [{vault: corp, only: [a/b]}]", "no name of a secret"),
+        ("sources: [{vault: corp, only: []}]", "is an empty list"),
         ("vault: {corp: {adress: https://v, path: kv, login: {token: t}}}", "address"),
         (
             "vault: {corp: {address: http://vault.internal, path: kv, login: {token: t}}}",
@@ -139,6 +140,6 @@ fn a_variable_holds_yaml_and_the_program_of_this_machine() {
     let command = config.secret_sources.command.clone().unwrap_or_default();
     assert_eq!(command, ["/usr/bin/pass", "show", "cogwork/{name}"]);
     let wrong = Environment::with([("COGWORK_SECRETS_SOURCES", "[stroe]")]);
-    let error = format!("{:#}", wrong.apply(&mut config).expect_err("it is none of them"));
+    let error = format!("{:#}", wrong.apply(&mut config).expect_err("it is refused"));
     assert!(error.contains("unknown value `stroe`"), "{error}");
 }

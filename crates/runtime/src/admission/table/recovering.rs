@@ -105,14 +105,15 @@ impl ExecutionTable {
         self.backlog.has_held()
     }
 
-    /// Lets the held executions of an automation be dispatched.
+    /// Lets the held executions of an automation be dispatched, in their order: before the ones that have joined the backlog since, which
+    /// are younger.
     fn release_held(&mut self, automation: &AutomationId) {
-        for id in self.backlog.release(automation) {
+        for id in self.backlog.release(automation).into_iter().rev() {
             let lane = match self.executions.get(&id) {
                 Some(ExecutionState::Queued(queued)) => queued.lane(),
                 _ => Lane::Slot,
             };
-            self.backlog.push_back(lane, id);
+            self.backlog.push_front(lane, id);
         }
     }
 }

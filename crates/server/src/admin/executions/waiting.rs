@@ -13,7 +13,7 @@ use value::{Map, Value};
 
 use crate::admin::auth::credential::Credential;
 use crate::admin::auth::scope::Scope;
-use crate::admin::extract::{Answer, Body, Segment};
+use crate::admin::extract::{Answer, Body, Segment, optional_header};
 use crate::admin::{Api, Problem, Shared};
 
 /// The default sender of a signal, for the history.
@@ -213,8 +213,10 @@ pub(crate) async fn emit(
         let detail = format!("the name of an event has from 1 to {NAME_BYTES} bytes");
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_event", detail));
     }
-    let key = || Some(headers.get(IDEMPOTENCY_KEY)?.to_str().ok()?.to_owned());
-    let id = id.or_else(key);
+    let id = match id {
+        Some(id) => Some(id),
+        None => optional_header(&headers, IDEMPOTENCY_KEY)?.map(str::to_owned),
+    };
     if id.as_ref().is_some_and(|id| id.is_empty() || id.len() > NAME_BYTES) {
         let detail = format!("the id of an event has from 1 to {NAME_BYTES} bytes");
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_event", detail));

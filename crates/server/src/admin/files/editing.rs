@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use super::project_files::{Changed, Written};
 use crate::admin::auth::credential::Credential;
-use crate::admin::extract::{Answer, Body, Segment};
+use crate::admin::extract::{Answer, Body, Segment, optional_header};
 use crate::admin::operations::status::{DiagnosticView, diagnostics};
 use crate::admin::{Problem, Shared};
 
@@ -125,7 +125,7 @@ async fn set_enabled(
     credential: &Credential,
 ) -> Result<Response, Problem> {
     api.check_writable()?;
-    let expected = headers.get(IF_MATCH).and_then(|value| value.to_str().ok());
+    let expected = optional_header(headers, IF_MATCH)?;
     let expected = expected.map(|etag| etag.trim().trim_matches('"').to_owned());
     let automation = id.split_once('/').map_or(id.as_str(), |(automation, _)| automation);
     let path = api.engine.catalog().find(automation)?.automation.source.path().to_owned();

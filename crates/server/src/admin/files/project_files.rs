@@ -13,7 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::admin::auth::credential::Credential;
 use crate::admin::definitions::deployments;
-use crate::admin::extract::{Answer, Body, Query, Segment};
+use crate::admin::extract::{Answer, Body, Query, Segment, optional_header};
 use crate::admin::operations::status::{DiagnosticView, diagnostics};
 use crate::admin::{Problem, Shared};
 
@@ -245,11 +245,10 @@ pub(crate) fn with_etag(answer: impl IntoResponse, etag: &str) -> Response {
 
 /// The version that a change replaces.
 fn expected(headers: &HeaderMap) -> Result<ExpectedVersion, Problem> {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    if text(IF_NONE_MATCH) == Some("*") {
+    if optional_header(headers, IF_NONE_MATCH)? == Some("*") {
         return Ok(ExpectedVersion::Missing);
     }
-    match text(IF_MATCH) {
+    match optional_header(headers, IF_MATCH)? {
         Some(etag) => Ok(ExpectedVersion::Is(etag.trim().trim_matches('"').to_owned())),
         None => {
             let detail =

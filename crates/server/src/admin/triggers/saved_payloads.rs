@@ -15,7 +15,7 @@ use utoipa::openapi::{ObjectBuilder, Ref, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 use value::File;
 
-use crate::admin::extract::{Answer, Body, Segment, Segments};
+use crate::admin::extract::{Answer, Body, Segment, Segments, optional_header};
 use crate::admin::files::project_files::{quoted, with_etag};
 use crate::admin::{Api, Problem, Shared};
 
@@ -130,9 +130,10 @@ fn bad_body(detail: String) -> Problem {
 }
 
 /// The version that a change replaces; `None` for any.
-fn expected(headers: &HeaderMap) -> Option<String> {
-    let etag = headers.get(IF_MATCH).and_then(|value| value.to_str().ok())?;
-    Some(etag.trim().trim_matches('"').to_owned()).filter(|etag| etag != "*")
+fn expected(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let etag = optional_header(headers, IF_MATCH)?;
+    let etag = etag.map(|etag| etag.trim().trim_matches('"').to_owned());
+    Ok(etag.filter(|etag| etag != "*"))
 }
 
 /// The payloads that are saved for an automation
@@ -205,7 +206,7 @@ pub(crate) async fn put(
     api.check_writable()?;
     let automation = api.key_of(&id)?;
     let payload = api.payload_of(&automation, given)?;
-    let saved = api.engine.ingress().save_payload(&automation, &name, payload, expected(&headers)).await?;
+    let saved = api.engine.ingress().save_payload(&automation, &name, payload, expected(&headers)?).await?;
     Ok(Answer::ok(saved))
 }
 
@@ -289,6 +290,6 @@ pub(crate) async fn delete(
     headers: HeaderMap,
 ) -> Result<Answer<DeletedPayload>, Problem> {
     api.check_writable()?;
-    let deleted = api.engine.ingress().delete_payload(&api.key_of(&id)?, &name, expected(&headers)).await?;
+    let deleted = api.engine.ingress().delete_payload(&api.key_of(&id)?, &name, expected(&headers)?).await?;
     Ok(Answer::ok(DeletedPayload { deleted }))
 }
