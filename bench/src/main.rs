@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     let result = match options::parse(std::env::args().skip(1)) {
         Ok(Command::Help) => say(options::HELP),
         Ok(Command::Serve(kind, folder)) => baseline::serve(kind, &folder),
-        Ok(Command::Work) => return script::work(),
+        Ok(Command::Work) => return script::work(&[]),
         Ok(Command::Measure(options)) => run(&options),
         Err(error) => Err(error),
     };

@@ -3,7 +3,6 @@
 //! All engines of a process share the workers, which start when code is first checked or run.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -11,8 +10,6 @@ use std::time::Duration;
 use model::automation::{Automation, Code};
 use script::{Digest, Module, ModuleInfo, Origin, Pool, PoolSettings, SyntaxError};
 
-/// Hidden subcommand of this program that runs a worker.
-pub const WORKER: &str = "code-worker";
 /// Maximum number of cached analyses.
 const MAX_CACHED: usize = 20_000;
 
@@ -30,20 +27,13 @@ pub struct CodeLimits {
     pub queue: usize,
 }
 
-static PROGRAM: OnceLock<(PathBuf, Vec<String>)> = OnceLock::new();
 static LIMITS: OnceLock<CodeLimits> = OnceLock::new();
 static WORKERS: LazyLock<Workers> = LazyLock::new(Workers::start);
 
-/// Sets the worker program; the default is this program with the argument [`WORKER`]. Call it before any code is
-/// checked or run.
-pub fn set_code_program(program: PathBuf, arguments: Vec<String>) {
-    let _ = PROGRAM.set((program, arguments));
-}
-
-/// Body of the hidden subcommand: runs a worker until the daemon disconnects.
+/// Body of the hidden subcommand: runs a worker of code until the daemon disconnects, or one task on a document.
 #[must_use]
 pub fn serve_code() -> ExitCode {
-    script::work()
+    script::work(systems::TASKS)
 }
 
 /// Says what the workers may have; the first engine of the process decides.
@@ -74,10 +64,7 @@ impl Workers {
     }
 
     fn start() -> Self {
-        let (program, arguments) = PROGRAM.get().cloned().unwrap_or_else(|| {
-            let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("cogwork"));
-            (program, vec![WORKER.to_owned()])
-        });
+        let (program, arguments) = script::worker_program();
         let limits = LIMITS.get().cloned().unwrap_or_default();
         let mut settings = PoolSettings::new(program, arguments);
         settings.memory = limits.memory.unwrap_or(settings.memory);

@@ -14,6 +14,7 @@
 //! * `graph`: the steps for drawing, with their places in the file
 //! * `native`: the specifications of the native actions
 //! * `code`: analyses of modules, and the pool of workers
+//! * `connector_lock`: the sources of shared connectors
 //! * `project_dir`: reads files without following links
 //! * `canonical`: the text of a template for comparison
 //! * `schemas`: the JSON Schemas of a project
@@ -23,6 +24,7 @@
 mod canonical;
 mod check;
 mod code;
+mod connector_lock;
 mod effective;
 mod error;
 mod graph;
@@ -39,10 +41,8 @@ pub use check::{
     Member, MissingSecret, builtin, connection as check_connection, describe_type, how_to_set_secret,
     is_own_variable, members, merge as check_merge, possible_texts, secret_variable,
 };
-pub use code::{
-    AnalysisResult, CodeLimits, WORKER as CODE_WORKER, Workers, module, serve_code, set_code_limits,
-    set_code_program,
-};
+pub use code::{AnalysisResult, CodeLimits, Workers, module, serve_code, set_code_limits};
+pub use connector_lock::{CONNECTOR_LOCK, ConnectorLock, LockedConnector, SHARED_MANIFEST, file_digest};
 pub use effective::{EffectiveSetting, SettingSource, effective_settings};
 pub use error::Error;
 pub use graph::{Graph, GraphBlock, GraphBlockKind, GraphStep, GraphTrigger, LineRange};
@@ -54,6 +54,7 @@ pub use project_dir::{
     list as list_project_folder, open_project_file, read_project_file, read_start,
 };
 pub use reload::{AddressKind, AnnounceReload, Assembled, Loader, Move, Successor};
+pub use script::{WORKER as CODE_WORKER, set_worker_program as set_code_program};
 
 pub use canonical::canonical_text;
 pub use schemas::schema_context;

@@ -51,8 +51,8 @@ impl ToldAutomation {
         }
     }
 
-    /// Returns the state of an automation in a snapshot. If its file does not load and no version of it is in force, it is the one that
-    /// was told last, but stale; `None` if it is gone.
+    /// Returns the state of an automation in a snapshot. If its file does not load and no version of it is in force, the
+    /// state that was told last is returned as stale; `None` if the automation is gone.
     pub(crate) fn of(catalog: &Catalog, id: &AutomationId, told: Option<&Self>) -> Option<Self> {
         match catalog.get(id) {
             Some(deployment) => Some(Self::new(deployment)),

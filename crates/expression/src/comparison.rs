@@ -10,7 +10,7 @@ use super::dependencies::{self, Item, Reference};
 use super::filters;
 use super::program::{NULL, literal};
 
-/// `left == right`, `left != right` or `left in right`.
+/// `left == right`, `left != right` or `left in right`, or the test of the same meaning, such as `left is eq right`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComparisonSite {
     /// The operands, left first.
@@ -96,6 +96,12 @@ fn visit(expr: &Expr<'_>, item: &Item, text: &str, found: &mut Vec<ComparisonSit
                 left = &operand.expr;
             }
         }
+        Expr::Test(test) => match (test.name, test.args.as_slice()) {
+            ("eq" | "equalto" | "==", [CallArg::Pos(right)]) => compare(&test.expr, right, false, false),
+            ("ne" | "!=", [CallArg::Pos(right)]) => compare(&test.expr, right, true, false),
+            ("in", [CallArg::Pos(right)]) => compare(&test.expr, right, false, true),
+            _ => {}
+        },
         _ => {}
     }
     visit_children(expr, item, &mut |part, item| visit(part, item, text, found));
@@ -265,5 +271,6 @@ mod tests {
         check("(a | lower) == hmac(b, c)", &["1 paths == 2 paths"]);
         check("1 if a == true else 2", &["a == true"]);
         check("a < 2 or b is defined", &[]);
+        check("a is eq 'x' and b is not in ['y']", &[r#"a == "x""#, r#"b in "y""#]);
     }
 }

@@ -145,8 +145,10 @@ impl TestRun<'_> {
         self.clock.advance_to(at);
         let runtime = &self.runtime;
         let payload = schedule.payload(at, self.clock.now());
-        let Some((by, fails)) = self.ingress.prepare_start(mount, &payload).await else {
-            return Ok(StartResult::Accepted);
+        let (by, fails) = match self.ingress.prepare_start(mount, &payload).await {
+            Ok(Some(prepared)) => prepared,
+            Ok(None) => return Ok(StartResult::Accepted),
+            Err(error) => return Ok(StartResult::Refused(error.to_string())),
         };
         let start = runtime::Start { payload, origin: Origin::Schedule { instant: at }, by };
         match runtime
@@ -171,11 +173,13 @@ impl TestRun<'_> {
             Payload::Emitted(event) => self.ingress.prepare_event(mount, event).await,
             payload => {
                 let prepared = self.ingress.prepare_start(mount, &payload).await;
-                prepared.map(|(by, fails)| (payload, by, fails))
+                prepared.map(|prepared| prepared.map(|(by, fails)| (payload, by, fails)))
             }
         };
-        let Some((payload, by, fails)) = prepared else {
-            return Ok(StartResult::Accepted);
+        let (payload, by, fails) = match prepared {
+            Ok(Some(prepared)) => prepared,
+            Ok(None) => return Ok(StartResult::Accepted),
+            Err(error) => return Ok(StartResult::Refused(error.to_string())),
         };
         let accepted = runtime
             .admission

@@ -123,14 +123,14 @@ impl DoubleTable {
         asked: &StubRequest<'_>,
         call: Call,
     ) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
-        let is_native = match asked.called {
+        let runs_here = match asked.called {
             CallTarget::Action(spec) if spec.effect == Effect::Pure => return None,
-            CallTarget::Action(spec) => catalog::find_native(&spec.name).is_some(),
+            CallTarget::Action(spec) => asked.is_local || catalog::find_native(&spec.name).is_some(),
             CallTarget::Automation(_) => false,
         };
         let reply = recorded.take(&call);
-        if reply.is_none() && is_native {
-            // The engine's own actions run on the trial's store.
+        if reply.is_none() && runs_here {
+            // The engine's own actions run on the trial's store, and local ones as they are.
             return None;
         }
         self.call_log().calls.push(call.clone());
@@ -255,7 +255,7 @@ impl DoubleTable {
             self.call_log().events.push(Value::from(Map::from_iter(sent)));
         }
         // The engine's own actions run for real, on the test's store.
-        if spec.effect == Effect::Pure || catalog::find_native(&spec.name).is_some() {
+        if asked.is_local || catalog::find_native(&spec.name).is_some() {
             return None;
         }
         let mut call_log = self.call_log();

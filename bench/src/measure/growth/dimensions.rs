@@ -49,6 +49,10 @@ pub(super) enum Load {
     StartingEvents,
     /// This many failures, which a trigger hears of.
     Failures,
+    /// A reload that changes this many automations, of each of which a trigger hears.
+    Changes,
+    /// As many automations as the size do not succeed in time, which a trigger hears of.
+    Silences,
     /// So many polls of a list with as many known items as the size.
     KnownItems(usize),
     /// A request over each of this many connections, all of which stay open.
@@ -67,12 +71,30 @@ pub(super) enum Load {
     Retention,
 }
 
-pub(super) const DIMENSIONS: [Dimension; 27] = [
+pub(super) const DIMENSIONS: [Dimension; 32] = [
     Dimension { name: "automations", first: 500, load: Load::Automations, most: MAX_EXPONENT },
     Dimension {
         name: "steps of an automation",
         first: 50,
         load: Load::Requests(40, project::synchronous),
+        most: MAX_EXPONENT,
+    },
+    Dimension {
+        name: "steps that take defaults",
+        first: 50,
+        load: Load::Requests(40, projects::with_defaults),
+        most: MAX_EXPONENT,
+    },
+    Dimension {
+        name: "steps with computed settings",
+        first: 50,
+        load: Load::Requests(40, projects::computed),
+        most: MAX_EXPONENT,
+    },
+    Dimension {
+        name: "steps that are undone",
+        first: 25,
+        load: Load::Requests(20, projects::undone),
         most: MAX_EXPONENT,
     },
     Dimension {
@@ -151,6 +173,14 @@ pub(super) const DIMENSIONS: [Dimension; 27] = [
         name: "failures that a trigger hears of",
         first: 500,
         load: Load::Failures,
+        most: MAX_EXPONENT,
+    },
+    // At most 600 executions a minute stand for events of the engine.
+    Dimension { name: "changes that a trigger hears of", first: 60, load: Load::Changes, most: MAX_EXPONENT },
+    Dimension {
+        name: "silences that a trigger hears of",
+        first: 100,
+        load: Load::Silences,
         most: MAX_EXPONENT,
     },
     Dimension {

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use model::AutomationId;
 use store::{ExecutionFilter, Page};
 
 use super::Costs;
 use super::dimensions::Load;
-use super::projects::{MEASURED, project};
+use super::projects::{self, HANDLER, MEASURED, project};
 use crate::Error;
 use crate::daemon::Daemon;
 use crate::driver::{Connection, authorized, authorized_post, request};
@@ -54,13 +55,18 @@ pub(super) async fn costs(terms: Terms<'_>, load: Load, size: usize) -> Result<C
         return Ok(Costs { time, memory, stored: 0.0 });
     }
     let mut run = match load {
-        // A poll and an event have no address.
-        Load::KnownItems(_) | Load::StartingEvents => Run::without_address(&daemon).await?,
+        // Polls and events have no address.
+        Load::KnownItems(_) | Load::StartingEvents | Load::Changes | Load::Silences => {
+            Run::without_address(&daemon).await?
+        }
         _ => Run::of(&daemon, MEASURED).await?,
     };
     run.prepare(load, size).await?;
     run.reconnect().await?;
     let before = reading(&daemon).await?;
+    if let Load::Changes = load {
+        projects::change(&project, size)?;
+    }
     run.take(load, size).await?;
     let ends_with_waiting =
         matches!(load, Load::WaitingExecutions(_) | Load::WaitingDefinitions(_) | Load::WaitingForPermit(_));
@@ -178,6 +184,11 @@ impl<'daemon> Run<'daemon> {
                     self.emit(number).await?;
                 }
             }
+            Load::Changes => {
+                self.command("reload", b"").await?;
+                self.handled(size).await?;
+            }
+            Load::Silences => self.handled(size).await?,
             Load::KnownItems(count) => {
                 for _ in 0..count {
                     self.command(&format!("polls/{MEASURED}/now"), b"{}").await?;
@@ -225,6 +236,21 @@ impl<'daemon> Run<'daemon> {
         while self.daemon.executions(&ExecutionFilter::default(), page).await?.len() > count as usize {
             if Instant::now() > until {
                 return Err(Error::Server("old executions were not deleted".to_owned()));
+            }
+            tokio::time::sleep(CHECK_INTERVAL).await;
+        }
+        Ok(())
+    }
+
+    /// Waits until an execution has started for this many events of the engine.
+    async fn handled(&self, count: usize) -> Result<(), Error> {
+        let until = Instant::now() + PATIENCE;
+        let automation = AutomationId::parse(HANDLER);
+        let filter = ExecutionFilter { automation, ..ExecutionFilter::default() };
+        let page = Page { before: None, limit: u32::try_from(count).unwrap_or(u32::MAX) };
+        while self.daemon.executions(&filter, page).await?.len() < count {
+            if Instant::now() > until {
+                return Err(Error::Server(format!("a trigger did not hear of {count} events")));
             }
             tokio::time::sleep(CHECK_INTERVAL).await;
         }

@@ -10,6 +10,9 @@ use crate::project::{self, Project, numbered_id};
 /// The id of the automation that takes the load.
 pub(super) const MEASURED: &str = "measured";
 
+/// The id of the automation that hears of events of the engine.
+pub(super) const HANDLER: &str = "handler";
+
 /// Writes the project of a load. `server` is the address of the server that its automations call.
 pub(super) fn project(load: Load, size: usize, server: SocketAddr) -> Result<Project, Error> {
     if let Load::Automations = load {
@@ -41,8 +44,8 @@ pub(super) fn project(load: Load, size: usize, server: SocketAddr) -> Result<Pro
         _ => project::synchronous(1),
     };
     project.put(MEASURED, &text)?;
-    if let Load::Failures = load {
-        project.put("handler", "trigger: {event: cogwork.failure}\nsteps:\n  - set: {a: 1}\n")?;
+    if let Some(trigger) = heard_event(load) {
+        project.put(HANDLER, &format!("trigger: {trigger}\nsteps:\n  - set: {{a: 1}}\n"))?;
     }
     if let Load::Subscriptions = load {
         let hub = format!("type: github.token\nwith: {{token: measured, host: \"http://{server}\"}}\n");
@@ -73,11 +76,23 @@ pub(super) fn project(load: Load, size: usize, server: SocketAddr) -> Result<Pro
                     format!("{trigger}  with: {{owner: acme, repo: {id}}}\nsteps:\n  - set: {{a: 1}}\n");
                 project.put(&id, &event)?;
             }
+            Load::Changes => project.put(&id, MANUAL)?,
+            Load::Silences => project.put(&id, &format!("labels: [watched]\n{MANUAL}"))?,
             Load::Listeners => project.put(&id, &project::synchronous(1))?,
             _ => break,
         }
     }
     Ok(project)
+}
+
+/// The trigger of the automation that hears of events of the engine; `None` for a load without such.
+fn heard_event(load: Load) -> Option<&'static str> {
+    match load {
+        Load::Failures => Some("{event: cogwork.failure}"),
+        Load::Changes => Some("{event: cogwork.changed}"),
+        Load::Silences => Some("{event: cogwork.missing, with: {labels: [watched], within: 1s}}"),
+        _ => None,
+    }
 }
 
 /// An automation that makes one call over the connection of its own name.
@@ -105,7 +120,46 @@ fn connection(load: Load, id: &str, server: SocketAddr) -> String {
 }
 
 const SYNCHRONOUS: &str = "trigger:\n  webhook: {mode: sync, verify: none}\n";
+const MANUAL: &str = "trigger: {manual: {}}\nsteps:\n  - set: {a: 1}\n";
 const ASYNCHRONOUS: &str = "trigger:\n  webhook: {verify: none}\n";
+
+/// Changes as many automations as the size.
+pub(super) fn change(project: &Project, size: usize) -> Result<(), Error> {
+    (0..size).try_for_each(|number| project.put(&numbered_id(number), &MANUAL.replace("a: 1", "a: 2")))
+}
+
+/// Steps without values of their own.
+pub(super) fn with_defaults(size: usize) -> String {
+    let mut text = format!("{SYNCHRONOUS}defaults: {{retry: 2, timeout: 30s}}\nsteps:\n");
+    for number in 0..size {
+        let _ = writeln!(text, "  - {{action: log.info, with: {{message: step {number}}}}}");
+    }
+    text
+}
+
+/// Steps whose time limits come with the request.
+pub(super) fn computed(size: usize) -> String {
+    let mut text = format!("{SYNCHRONOUS}steps:\n");
+    for number in 0..size {
+        let _ = writeln!(
+            text,
+            "  - action: log.info\n    with: {{message: step {number}}}\n    timeout: ${{{{ trigger.results.body.data.quantity + 29 }}}}"
+        );
+    }
+    text
+}
+
+/// Steps that are all undone; the answer precedes that.
+pub(super) fn undone(size: usize) -> String {
+    let mut text = format!("{SYNCHRONOUS}steps:\n");
+    for number in 0..size {
+        let _ = writeln!(
+            text,
+            "  - action: log.info\n    with: {{message: step {number}}}\n    undo: [{{action: log.info, with: {{message: undone {number}}}}}]"
+        );
+    }
+    text + "  - fail: {message: no, respond: {status: 200, json: {}}}\n"
+}
 
 pub(super) fn turns(size: usize) -> String {
     format!(

@@ -37,7 +37,9 @@ impl Schemas {
             FileKind::Automation => &AUTOMATION,
             FileKind::Connection => &CONNECTION,
             FileKind::Project => &PROJECT,
-            FileKind::Manifest | FileKind::Code | FileKind::StatementTypes => return None,
+            FileKind::Manifest | FileKind::ConnectorLock | FileKind::Code | FileKind::StatementTypes => {
+                return None;
+            }
         };
         Some(Self { root, found: vec![root] })
     }

@@ -130,11 +130,11 @@ fn placeholder(input: &ConnectionInput) -> String {
     Value::from(about.split('`').nth(1).unwrap_or(PLACEHOLDER)).to_json()
 }
 
-/// A value of a type, as the answer of a double. `None` for a file, which a test cannot hold.
+/// A value of a type, as the answer of a double: a text stands for a file. `None` for a choice without options.
 fn sample(kind: &ResultType, levels: usize) -> Option<Value> {
     Some(match kind {
         ResultType::Any | ResultType::Null => Value::Null,
-        ResultType::Text => Value::from("text"),
+        ResultType::Text | ResultType::File => Value::from("text"),
         ResultType::Integer | ResultType::Number => Value::from(1),
         ResultType::Boolean => Value::from(true),
         ResultType::Choice { options } => Value::from(options.first()?.as_str()),
@@ -151,6 +151,5 @@ fn sample(kind: &ResultType, levels: usize) -> Option<Value> {
         }
         ResultType::Object(_) => Value::from(Map::new()),
         ResultType::OneOf { types } => sample(types.first()?, levels)?,
-        ResultType::File => return None,
     })
 }

@@ -107,7 +107,8 @@ fn admits(kind: &ResultType, value: &Value) -> bool {
         | (ResultType::Boolean, Value::Bool(_))
         | (ResultType::List { .. }, Value::List(_))
         | (ResultType::Map { .. } | ResultType::Object(_), Value::Map(_))
-        | (ResultType::File, Value::File(_)) => true,
+        // A text of a test stands for a file.
+        | (ResultType::File, Value::File(_) | Value::String(_)) => true,
         (ResultType::Integer, Value::Number(number)) => !number.is_f64(),
         // The other system may add options.
         (ResultType::Choice { .. }, Value::String(_)) => true,

@@ -118,7 +118,7 @@ fn check_as(catalog: &Catalog, path: &str, name: &str, text: &str, kind: Option<
             language::load::apply_allow_comments(own.unwrap_or_else(|| Report::new(source, [])))
         }
         Some(FileKind::Code) => Report::new(source, []),
-        Some(kind @ (FileKind::Project | FileKind::StatementTypes)) => {
+        Some(kind @ (FileKind::Project | FileKind::StatementTypes | FileKind::ConnectorLock)) => {
             catalog.check_draft(path, File::draft(source, name, kind))
         }
         Some(FileKind::Automation) | None => {

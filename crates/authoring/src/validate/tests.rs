@@ -262,6 +262,31 @@ fn a_connector_that_takes_the_name_of_an_own_event_leaves_its_last_version_in_fo
 }
 
 #[test]
+fn a_retried_change_without_a_key_of_the_call_is_a_warning() {
+    let check = |request: &str, top: &str, own: &str, retry: &str, expected: &[&str]| {
+        let manifest = format!(
+            "connector: order\ntitle: Orders\nversion: 1.0.0\nbaseUrl: https://orders.test\n{top}actions:\n  make:\n    title: Make\n    request: {request} /orders\n{own}    example: {{with: {{}}, request: {request} /orders}}\n"
+        );
+        let text = format!("trigger: {{manual: {{}}}}\nsteps:\n  - action: order.make\n{retry}");
+        let project = Project::new(&[("connectors/order.yaml", &manifest), (PAY, &text)]);
+        project.check(PAY, expected);
+    };
+    let (none, retry) = ("idempotency: none\n", "    retry: 3\n");
+    check("POST", none, "", retry, &["repeated-write retry"]);
+    check("POST", "", "    idempotency: none\n", retry, &["repeated-write retry"]);
+    // Correct input that is close to it.
+    check("POST", none, "", "", &[]);
+    check("POST", none, "", "    retry: 0\n", &[]);
+    check("POST", "", "", retry, &[]);
+    check("POST", none, "    idempotency: safe\n", retry, &[]);
+    check("POST", none, "    effect: read\n", retry, &[]);
+    check("POST", none, "    idempotency: {header: X-Key}\n", retry, &[]);
+    check("PUT", none, "", retry, &[]);
+    check("DELETE", none, "", retry, &[]);
+    check("POST", none, "", "    retry: 3 # cogwork: allow(repeated-write): twice does no harm\n", &[]);
+}
+
+#[test]
 fn names_of_the_engine_are_reported_where_they_are_sent() {
     let text = sender("").replace("order.paid", "cogwork.failure");
     let project = Project::new(&[(PAY, &text)]);

@@ -200,6 +200,9 @@ fn check_call(
         return;
     };
     let spec = action.spec();
+    if let Some(feature) = context.registry.missing_feature(&spec.name) {
+        found.push(super::connections::not_built(&spec.name, feature, call.action.span));
+    }
     if call.debug && action.reveals_credentials() {
         let message = format!("with `debug: true`, `{}` writes its credentials into the log", spec.name);
         let help = "take `debug` away once the fault is found; the setting `allowCredentialDebug: false` keeps them out";

@@ -1,39 +1,22 @@
 //! Finds unreachable `switch` cases if the possible values are known: choices of an input, options of an approval,
-//! methods of a webhook.
+//! methods of a webhook, statuses, kinds of errors.
 
-use expression::{DirectPath, Expression};
-use model::action::InputType;
-use model::automation::{
-    Automation, Block, ConditionCase, DeclaredTrigger, SpannedName, SwitchCases, SwitchStep, Trigger, Verb,
-    WaitOn,
-};
+use expression::Expression;
+use model::automation::{Block, ConditionCase, SpannedName, SwitchCases, SwitchStep};
 use text::diagnostic::Diagnostic;
+
+use super::results::Words;
 
 /// Names that other languages use for the default case.
 const OTHERWISE: [&str; 5] = ["default", "else", "otherwise", "_", "*"];
 
-/// Possible values of an expression.
-struct Values {
-    texts: Vec<String>,
-    /// True if the value may be null.
-    may_be_null: bool,
-}
-
-/// Checks the cases of each `switch`.
-pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
-    let mut found = Vec::new();
-    automation.walk(&mut |step| {
-        if let Verb::Switch(switch) = &step.verb {
-            let in_switch = cases(automation, switch).into_iter();
-            found.extend(in_switch.map(|diagnostic| diagnostic.step(step.id.as_ref())));
-        }
-    });
-    found
-}
-
-fn cases(automation: &Automation, switch: &SwitchStep) -> Vec<Diagnostic> {
+/// Checks the cases of a `switch`. `words` returns the texts that a value can be; `None` if it can be any text.
+pub(super) fn check<'a>(
+    switch: &'a SwitchStep,
+    words: impl FnOnce(&'a Expression) -> Option<Words>,
+) -> Vec<Diagnostic> {
     match &switch.cases {
-        SwitchCases::Values { value, cases } => by_value(automation, switch, value, cases),
+        SwitchCases::Values { value, cases } => by_value(switch, value, cases, words),
         SwitchCases::Conditions(cases) => behind_true(switch, cases).into_iter().collect(),
     }
 }
@@ -55,29 +38,32 @@ fn is_always_true(condition: &Expression) -> bool {
     condition.constants().iter().any(|part| part.forces == Some(true))
 }
 
-fn by_value(
-    automation: &Automation,
+fn by_value<'a>(
     switch: &SwitchStep,
-    value: &Expression,
+    value: &'a Expression,
     cases: &[(SpannedName, Block)],
+    words: impl FnOnce(&'a Expression) -> Option<Words>,
 ) -> Vec<Diagnostic> {
     let conditions: Vec<Diagnostic> = cases.iter().filter_map(|(name, _)| condition(name)).collect();
     if !conditions.is_empty() {
         return conditions;
     }
-    let Some(values) = values(automation, value) else {
-        return otherwise(switch, cases).into_iter().collect();
-    };
+    let Some(words) = words(value) else { return otherwise(switch, cases).into_iter().collect() };
     let mut found = Vec::new();
-    let can_be = |name: &str| values.texts.iter().any(|value| value == name);
-    for (name, _) in cases.iter().filter(|(name, _)| !can_be(&name.name)) {
+    let is_wrong = |name: &str| !words.has(name) && (words.is_closed || words.nearest(name).is_some());
+    for (name, _) in cases.iter().filter(|(name, _)| is_wrong(&name.name)) {
         let message = format!("`{}` is never `{}`, so this case is never taken", value.text(), name.name);
         let diagnostic = Diagnostic::warning("unreachable-case", message, name.span);
-        found.push(diagnostic.expected_names(&name.name, values.texts.iter().map(String::as_str)));
+        found.push(diagnostic.expected_names(&name.name, words.texts.iter().map(String::as_str)));
+    }
+    if !words.is_closed {
+        found.extend(otherwise(switch, cases));
+        return found;
     }
     let is_case = |value: &String| cases.iter().any(|(name, _)| name.name == *value);
     let first = switch.default.as_ref().and_then(|block| block.steps.first());
-    if let Some(step) = first.filter(|_| !values.may_be_null && values.texts.iter().all(is_case)) {
+    let has_all = !words.may_be_null && !words.is_foreign && words.texts.iter().all(is_case);
+    if let Some(step) = first.filter(|_| has_all) {
         let message = "`default` is never taken: there is a case for each value";
         found.push(Diagnostic::hint("unreachable-case", message, step.span).help("remove it"));
     }
@@ -104,47 +90,4 @@ fn otherwise(switch: &SwitchStep, cases: &[(SpannedName, Block)]) -> Option<Diag
         Diagnostic::warning("unreachable-case", message, name.span)
             .help("write `default:` with these steps beside `cases`")
     })
-}
-
-/// Returns the possible values of an expression; `None` if unknown or unlimited.
-fn values(automation: &Automation, expression: &Expression) -> Option<Values> {
-    let Some(DirectPath::One(read)) = expression.direct_path() else { return None };
-    if !read.suffix.is_empty() {
-        return None;
-    }
-    let path: Vec<&str> = read.path.iter().map(|name| name.as_str()).collect();
-    match path.as_slice() {
-        ["inputs", name] => {
-            let input = automation.inputs.iter().find(|input| input.name == *name)?;
-            let texts = match &input.kind {
-                InputType::Choice { options } => options.clone(),
-                InputType::Boolean => ["true", "false"].map(str::to_owned).to_vec(),
-                _ => return None,
-            };
-            Some(Values { texts, may_be_null: !input.required && input.default.is_none() })
-        }
-        ["trigger", "results", "method"] => match automation.triggers.as_slice() {
-            [DeclaredTrigger { on: Trigger::Webhook(webhook), .. }] => {
-                Some(Values { texts: webhook.methods.clone(), may_be_null: false })
-            }
-            _ => None,
-        },
-        ["trigger", "id"] => {
-            let texts = automation.triggers.iter().map(|trigger| trigger.id.to_string()).collect();
-            Some(Values { texts, may_be_null: false })
-        }
-        ["steps", id, "results", "option"] => {
-            let mut texts = None;
-            automation.walk(&mut |step| {
-                if let Verb::WaitFor(wait) = &step.verb
-                    && let WaitOn::Approval(approval) = &wait.on
-                    && step.id.as_ref() == *id
-                {
-                    texts = Some(approval.options.clone());
-                }
-            });
-            texts.map(|texts| Values { texts, may_be_null: false })
-        }
-        _ => None,
-    }
 }

@@ -12,6 +12,16 @@ use super::actions::read_as;
 use super::context::merge;
 use super::input_value;
 
+/// The connection type or the action `name` is in a family that is not built.
+pub(super) fn not_built(name: &str, feature: &str, span: Span) -> Diagnostic {
+    let message = format!("this program was built without `{name}`: what uses it fails");
+    let help = format!(
+        "take a released program, which has all, or build it with `cargo build --release -p cli --features {feature}`"
+    );
+    // The project can be checked, tested and edited all the same.
+    Diagnostic::warning("not-built", message, span).help(help)
+}
+
 /// Checks a possibly partially parsed connection against its type (see [`super::automation`]).
 pub fn connection(
     connection: &Connection,
@@ -21,13 +31,7 @@ pub fn connection(
 ) -> Report {
     let mut found = Vec::new();
     if let Some(feature) = registry.missing_feature(&connection.kind) {
-        // The project can be checked, tested and edited all the same.
-        let message =
-            format!("this program was built without `{}`: steps and triggers with it fail", connection.kind);
-        let help = format!(
-            "take a released program, which has all, or build it with `cargo build --release -p cli --features {feature}`"
-        );
-        found.push(Diagnostic::warning("not-built", message, connection.kind_span).help(help));
+        found.push(not_built(&connection.kind, feature, connection.kind_span));
     }
     match registry.connection_type(&connection.kind) {
         Some(kind) => check_connection_inputs(connection, unreadable, load_report, kind, &mut found),

@@ -1,6 +1,6 @@
 //! `defaults`: checks of their connections, and the values that the steps of an automation take.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use connector::Registry;
@@ -42,14 +42,52 @@ pub(super) fn check(
     found
 }
 
-/// Checks `project.yaml`.
+/// Checks `project.yaml`. `taken` are the defaults that the automations take; `None` if an automation does not load.
 pub(crate) fn project(
     project: &Project,
     load_report: &Report,
     connection: &dyn Fn(&str) -> ConnectionLookup,
+    taken: Option<&[Arc<Defaults>]>,
 ) -> Report {
-    let found = check(&project.defaults, connection);
+    let mut found = check(&project.defaults, connection);
+    if let Some(taken) = taken {
+        let taken = taken.iter().map(AsRef::as_ref);
+        found.extend(unused(&project.defaults, project.source.path(), "the project", taken));
+    }
     language::load::apply_allow_comments(merge(load_report, found))
+}
+
+/// Hints at the entries of `defaults` of a file that no step takes. `taken` are the defaults that steps take, of this and other files.
+pub(super) fn unused<'d>(
+    declared: &DeclaredDefaults,
+    path: &str,
+    place: &str,
+    taken: impl IntoIterator<Item = &'d Defaults>,
+) -> Vec<Diagnostic> {
+    let (mut has_retry, mut has_timeout, mut names) = (false, false, BTreeSet::new());
+    for taken in taken {
+        has_retry |= taken.retry.as_ref().is_some_and(|value| value.origin.path == path);
+        has_timeout |= taken.timeout.as_ref().is_some_and(|value| value.origin.path == path);
+        let own = taken.connections.values().filter(|name| name.origin.path == path);
+        names.extend(own.map(|name| name.value.as_str()));
+    }
+    let hint = |what: String, span: Span| {
+        let message = format!("no step of {place} takes the default {what}");
+        Diagnostic::hint("unused-value", message, span)
+            .help("remove it; defaults are for `action` steps that have no value of their own, and `retry` for `call` too")
+    };
+    let retry =
+        declared.retry.as_ref().filter(|_| !has_retry).map(|(_, span)| hint("`retry`".to_owned(), *span));
+    let timeout = declared
+        .timeout
+        .as_ref()
+        .filter(|_| !has_timeout)
+        .map(|(_, span)| hint("`timeout`".to_owned(), *span));
+    let connections = declared.connections.iter().flat_map(|(names, _)| names);
+    let connections = connections
+        .filter(|name| !names.contains(name.name.as_str()))
+        .map(|name| hint(format!("connection `{}`", name.name), name.span));
+    connections.chain(retry).chain(timeout).collect()
 }
 
 /// Returns the defaults of an automation: each key of its own file before that of `project.yaml`.

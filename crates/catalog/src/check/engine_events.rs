@@ -67,7 +67,7 @@ fn uncounted(with: &[(SpannedName, Template)], context: &CheckContext<'_>) -> Op
         return None;
     }
     let message = "`after` has no effect: failures of these `kinds` are not counted in a row";
-    let help = "remove it; executions, polls and subscriptions have it";
+    let help = "remove it; executions, polls, subscriptions and sources have it";
     Some(Diagnostic::warning("unused-setting", message, value_span(after, context)).help(help))
 }
 

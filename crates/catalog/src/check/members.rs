@@ -134,6 +134,7 @@ fn type_at(
         described: &|_| None,
         called: &|_| None,
         consumers: &|_| Vec::new(),
+        spellings: &|_, _| Vec::new(),
     };
     let types = Types::new(automation, unreadable, registry, surroundings);
     let keys: Vec<Key> = path.iter().map(|name| (*name).into()).collect();

@@ -10,6 +10,7 @@ mod context;
 pub(crate) mod defaults;
 mod engine_events;
 mod environment;
+mod error_kinds;
 mod events;
 mod input_value;
 mod limits;
@@ -78,8 +79,11 @@ pub(crate) fn automation(
     diagnostics.extend(events::check(automation, unreadable, context));
     if let Some(declared) = &automation.declared_defaults {
         diagnostics.extend(defaults::check(declared, context.connection));
+        if unreadable.is_empty() {
+            let (path, taken) = (automation.source.path(), automation.defaults.as_deref());
+            diagnostics.extend(defaults::unused(declared, path, "this file", taken));
+        }
     }
-    diagnostics.extend(cases::check(automation));
     diagnostics.extend(masked::check(automation));
     diagnostics.extend(spelling::check(automation, context));
     diagnostics.extend(retries::check(automation, unreadable, context.registry));
@@ -96,6 +100,7 @@ pub(crate) fn automation(
             saved: context.saved_body,
             described: &|call| described_results(call, context),
             consumers: context.consumers,
+            spellings: context.spellings,
             called: &|id| match (context.automation)(id) {
                 Callee::Defined { signature, .. } => signature.results,
                 Callee::Missing { .. } => None,

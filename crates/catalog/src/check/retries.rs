@@ -139,10 +139,15 @@ fn repeated_writes(automation: &Automation, unreadable: &Unreadable, registry: &
             "if an answer is lost, another attempt of `{}` changes the data once more",
             call.action.name
         );
+        let help = match action.spec().input("once") {
+            Some(_) => "add `once: true` below `with`, by which a repeated step changes nothing more",
+            None => {
+                "the service takes no key of a call: look first whether the change is there, and retry both steps together as a group; or \
+                 write `# cogwork: allow(repeated-write)` behind `retry` if twice does no harm"
+            }
+        };
         found.push(
-            Diagnostic::warning("repeated-write", message, span)
-                .help("add `once: true` below `with`, by which a repeated step changes nothing more")
-                .step(step.id.as_ref()),
+            Diagnostic::warning("repeated-write", message, span).help(help).step(step.id.as_ref()),
         );
     });
     found

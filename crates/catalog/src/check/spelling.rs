@@ -13,6 +13,7 @@ use text::diagnostic::{Diagnostic, Span};
 use value::Value;
 
 use super::context::CheckContext;
+use super::error_kinds;
 use super::own_event::possible_event;
 use crate::code::{Workers, module};
 
@@ -25,6 +26,10 @@ pub(crate) enum NameKind {
     Shared,
     /// Event that `events.emit` sends, `waitFor` awaits, or a trigger starts on.
     Event,
+    /// Kind of error that a `fail` gives.
+    GivenKind,
+    /// Kind of error of an author that a condition asks for.
+    ComparedKind,
 }
 
 /// Use of a name at a position.
@@ -45,7 +50,10 @@ pub(crate) fn fold(name: &str) -> String {
 /// Returns the names of a file that other files may also use, each once and sorted.
 pub(crate) fn names(automation: &Automation) -> Vec<(NameKind, Arc<str>)> {
     let found = name_uses(automation).into_iter().filter(|found| found.kind != NameKind::Own);
-    let names: BTreeSet<(NameKind, &str)> = found.map(|found| (found.kind, found.name)).collect();
+    let mut names: BTreeSet<(NameKind, &str)> = found.map(|found| (found.kind, found.name)).collect();
+    let compared = error_kinds::compared(automation);
+    names.extend(compared.iter().map(|kind| (NameKind::ComparedKind, kind.as_str())));
+    names.extend(error_kinds::given(automation).into_iter().map(|kind| (NameKind::GivenKind, kind)));
     names.into_iter().map(|(kind, name)| (kind, name.into())).collect()
 }
 
@@ -98,6 +106,7 @@ fn diagnostic(
     let what = match name_use.kind {
         NameKind::Own | NameKind::Shared => "the key of the state",
         NameKind::Event => "the event",
+        NameKind::GivenKind | NameKind::ComparedKind => "the kind of error",
     };
     let message =
         format!("{what} `{}` is written `{other}` {place_of_other}: they are different names", name_use.name);

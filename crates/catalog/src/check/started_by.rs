@@ -144,7 +144,7 @@ pub(super) fn unknown_ids(
 }
 
 /// Returns the range of a text within its quotes in an operand; `None` if it is written with escapes.
-fn inside_quotes(source: &str, operand: &Range<usize>, text: &str) -> Option<Range<usize>> {
+pub(super) fn inside_quotes(source: &str, operand: &Range<usize>, text: &str) -> Option<Range<usize>> {
     let written = source.get(operand.clone())?;
     let quoted = |quote: char| written.find(&format!("{quote}{text}{quote}"));
     let start = operand.start + quoted('\'').or_else(|| quoted('"'))? + 1;

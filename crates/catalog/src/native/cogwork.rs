@@ -15,7 +15,7 @@ pub(super) fn events() -> Vec<EventSpec> {
 fn event(name: EngineEventName) -> EventSpec {
     let (title, description, inputs) = match name {
         EngineEventName::Failure => (
-            "An execution, poll, subscription, schedule, event or file has failed",
+            "An execution, poll, subscription, schedule, event, file, source or message has failed",
             "The first failure of a kind starts an execution at once; further ones with the same automation, kind and step start one a minute, with their `count`. Executions of this trigger, and those that they start, raise no failures.",
             vec![
                 list(
@@ -29,7 +29,7 @@ fn event(name: EngineEventName) -> EventSpec {
                     "after",
                     InputType::Integer { min: Some(1), max: Some(i64::from(MAX_AFTER)) },
                     false,
-                    "The number of failures in a row of an execution, poll or subscription; default: 1",
+                    "The number of failures in a row of an execution, poll, subscription or source; default: 1",
                 ),
             ],
         ),

@@ -62,7 +62,9 @@ pub fn assemble(parts: AssembleInput<'_>) -> (Catalog, ReloadSummary) {
             .cloned()
             .collect()
     };
-    let everything = assembler.manifests(&of_kind(FileKind::Manifest), builtin);
+    let mut manifests = of_kind(FileKind::Manifest);
+    manifests.extend(of_kind(FileKind::ConnectorLock));
+    let everything = assembler.manifests(&manifests, builtin);
     let connections = of_kind(FileKind::Connection);
     let mut stale = assembler.connections(&connections, everything);
     stale.extend(assembler.statement_types(&of_kind(FileKind::StatementTypes)));
@@ -80,6 +82,7 @@ pub fn assemble(parts: AssembleInput<'_>) -> (Catalog, ReloadSummary) {
         }
         stale = assembler.check_round(stale);
     }
+    assembler.unused_defaults();
     let checked = assembler.checked;
     let reload = summarize(previous, &next, &checked, &changed);
     (next, reload)
@@ -96,14 +99,16 @@ struct Assembler<'a> {
 }
 
 impl Assembler<'_> {
-    /// Loads the manifests if one of them changed or on the first load. Returns true if it did, since all files must
-    /// be rechecked then.
-    /// checked again.
+    /// Loads the manifests if one of them or their lock changed, or on the first load. Returns true if it did, since all files must
+    /// be checked again then.
     fn manifests(&mut self, changed: &Paths, builtin: &Arc<Registry>) -> bool {
         if changed.is_empty() && self.previous.generation > 0 {
             return false;
         }
-        for path in changed {
+        let listed: Vec<Arc<str>> =
+            self.next.folder.files(FileKind::Manifest).map(|(path, _)| path.clone()).collect();
+        // A change of the lock changes the reports of the manifests, too.
+        for path in changed.iter().chain(&listed) {
             self.next.reports.remove_mut(path);
         }
         let mut sources: Vec<Arc<Source>> = Vec::new();
@@ -122,6 +127,7 @@ impl Assembler<'_> {
             registry.retain_previous(&self.previous.registry, &path);
         }
         self.next.registry = Arc::new(registry);
+        let reports = self.next.with_lock_warnings(reports);
         for report in
             reports.into_iter().map(|report| Arc::new(load::apply_allow_comments(report))).chain(unreadable)
         {
@@ -206,13 +212,26 @@ impl Assembler<'_> {
             return Paths::new();
         }
         next.reports.remove_mut(&path);
-        let report = next.check_project_file(&loaded);
+        let report = next.check_project_file(&loaded, None);
         // A file that no longer loads keeps its last valid version.
         if let Some(project) = loaded.value.clone().filter(|_| !report.has_errors()) {
             next.project = Some(project);
         }
         self.add_report(&path, Arc::new(report));
         self.takers_of_defaults()
+    }
+
+    /// Adds the hints at defaults of `project.yaml` that no step takes to its report.
+    fn unused_defaults(&mut self) {
+        let path: Arc<str> = PROJECT_FILE.into();
+        let Some(Content::Project(loaded)) = self.next.folder.get(&path).map(|file| file.content.clone())
+        else {
+            return;
+        };
+        let taken = self.next.taken_defaults();
+        let report = self.next.check_project_file(&loaded, taken.as_deref());
+        self.next.reports.remove_mut(&path);
+        self.add_report(&path, Arc::new(report));
     }
 
     /// Returns the files with steps that may take a default.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use language::load::{Loaded, Unreadable, apply_allow_comments};
 use model::ResultType;
-use model::automation::{Automation, AutomationId, Code, DeclaredTrigger, Trigger};
+use model::automation::{Automation, AutomationId, Code, DeclaredTrigger, Defaults, Trigger};
 use model::project::Project;
 use text::diagnostic::{Diagnostic, Report};
 
@@ -74,7 +74,8 @@ impl Catalog {
     /// Checks a text as if it were the automation file at `path`.
     pub fn check_draft(&self, path: &str, file: File) -> Report {
         if let Content::Project(loaded) = &file.content {
-            return self.check_project_file(loaded);
+            let draft = Self { project: loaded.value.clone(), ..self.clone() };
+            return draft.check_project_file(loaded, draft.newly_taken_defaults().as_deref());
         }
         let Content::Automation { loaded, .. } = &file.content else { return file.report() };
         let loaded = loaded.clone();
@@ -101,13 +102,33 @@ impl Catalog {
         }
     }
 
-    /// Checks `project.yaml`.
-    pub(super) fn check_project_file(&self, loaded: &Loaded<Arc<Project>>) -> Report {
+    /// Checks `project.yaml`. `taken` are the defaults that the automations take; `None` if that is unknown.
+    pub(super) fn check_project_file(
+        &self,
+        loaded: &Loaded<Arc<Project>>,
+        taken: Option<&[Arc<Defaults>]>,
+    ) -> Report {
         let connection = |name: &str| self.find_connection(name);
         match loaded.for_checking() {
-            Some((project, _)) => check::defaults::project(project, &loaded.report, &connection),
+            Some((project, _)) => check::defaults::project(project, &loaded.report, &connection, taken),
             None => apply_allow_comments(loaded.report.clone()),
         }
+    }
+
+    /// Returns the defaults that the automations in force take; `None` if there is no automation, or one whose file does not load.
+    pub(super) fn taken_defaults(&self) -> Option<Vec<Arc<Defaults>>> {
+        let automations = || self.automations().map(|deployment| &deployment.automation);
+        let is_valid = self.automations().all(|deployment| deployment.stale.is_none());
+        let is_known = is_valid && self.invalid_files.is_empty() && automations().next().is_some();
+        is_known.then(|| automations().filter_map(|automation| automation.defaults.clone()).collect())
+    }
+
+    /// The same for a project file that is not in force.
+    fn newly_taken_defaults(&self) -> Option<Vec<Arc<Defaults>>> {
+        self.taken_defaults()?;
+        let files = self.folder.files(FileKind::Automation).filter_map(|(_, file)| file.automation());
+        let automations = files.filter_map(|loaded| loaded.value.as_ref());
+        Some(automations.filter_map(|automation| self.completed(automation)?.defaults).collect())
     }
 
     /// Looks up a connection by name.

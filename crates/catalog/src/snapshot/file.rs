@@ -15,6 +15,7 @@ use text::diagnostic::{Diagnostic, Report, Source, Span};
 use super::folder::Stamp;
 use super::relations::RelationKind;
 use crate::check::{NameKind, possible_event, sent_event};
+use crate::connector_lock::{CONNECTOR_LOCK, ConnectorLock};
 use crate::project_dir::{self, ProjectFileError};
 
 /// Maximum bytes read from a YAML file; above the loader's own limit, so that the loader reports an oversized file.
@@ -29,6 +30,8 @@ const NOT_UTF8: &str = "the file is not UTF-8 text";
 pub enum FileKind {
     /// The description of a connector.
     Manifest,
+    /// The sources of shared connectors: `connectors/connectors.lock`.
+    ConnectorLock,
     /// A connection.
     Connection,
     /// The statements of a connection, with the types that its database states: `connections/NAME.types.yaml`.
@@ -50,7 +53,7 @@ impl FileKind {
     /// Returns the folder that contains files of this kind; `None` for a kind with a single file.
     pub(crate) fn folder(self) -> Option<&'static str> {
         match self {
-            Self::Manifest => Some(Self::FOLDERS[0]),
+            Self::Manifest | Self::ConnectorLock => Some(Self::FOLDERS[0]),
             Self::Connection | Self::StatementTypes => Some(Self::FOLDERS[1]),
             Self::Automation | Self::Code => Some(Self::FOLDERS[2]),
             Self::Project => None,
@@ -62,6 +65,9 @@ impl FileKind {
         if path == Path::new(PROJECT_FILE) {
             return Some(Self::Project);
         }
+        if path == Path::new(CONNECTOR_LOCK) {
+            return Some(Self::ConnectorLock);
+        }
         let folder = path.components().next()?.as_os_str();
         let name = path.file_name()?.to_str()?;
         let kind = Self::WITH_FOLDER.into_iter().find(|kind| kind.folder().is_some_and(|of| folder == of))?;
@@ -71,6 +77,8 @@ impl FileKind {
         let ends_in = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
         match kind {
             Self::Connection if name.ends_with(STATEMENT_TYPES) => Some(Self::StatementTypes),
+            // Tests of a shared connector are not connectors.
+            Self::Manifest if path.iter().skip(2).any(|folder| folder == "tests") => None,
             _ if ends_in(&[".yaml", ".yml"]) => Some(kind),
             Self::Automation if ends_in(&model::automation::CODE_EXTENSIONS) => Some(Self::Code),
             _ => None,
@@ -99,6 +107,8 @@ pub(crate) enum Content {
     Project(Arc<Loaded<Arc<Project>>>),
     /// `Some` with the reason if the file cannot be read.
     Manifest(Option<Arc<Report>>),
+    /// `Err` with the reason if the file cannot be read.
+    ConnectorLock(Result<Arc<ConnectorLock>, Arc<Report>>),
     /// `Some` with the reason if the file cannot be read.
     Code(Option<Arc<Report>>),
     /// Symbolic link that leads out of the project and has no file kind.
@@ -182,6 +192,11 @@ impl File {
             FileKind::Manifest => {
                 Content::Manifest(problem.map(|message| Arc::new(unreadable_report(message, &source))))
             }
+            FileKind::ConnectorLock => {
+                let lock = problem.map_or_else(|| ConnectorLock::parse(source.text()), Err);
+                let unreadable = |message| Arc::new(unreadable_report(message, &source));
+                Content::ConnectorLock(lock.map(Arc::new).map_err(unreadable))
+            }
             FileKind::Code => {
                 Content::Code(problem.map(|message| Arc::new(unreadable_report(message, &source))))
             }
@@ -215,10 +230,13 @@ impl File {
             Content::Connection(loaded) => load::apply_allow_comments(loaded.report.clone()),
             Content::Project(loaded) => load::apply_allow_comments(loaded.report.clone()),
             Content::StatementTypes(loaded) => loaded.report.clone(),
-            Content::Manifest(Some(report)) | Content::Code(Some(report)) | Content::Link(report) => {
-                Report::clone(report)
+            Content::Manifest(Some(report))
+            | Content::ConnectorLock(Err(report))
+            | Content::Code(Some(report))
+            | Content::Link(report) => Report::clone(report),
+            Content::Manifest(None) | Content::ConnectorLock(Ok(_)) | Content::Code(None) => {
+                Report::new(self.source.clone(), [])
             }
-            Content::Manifest(None) | Content::Code(None) => Report::new(self.source.clone(), []),
         }
     }
 

@@ -11,6 +11,7 @@ mod engine_trigger;
 mod event_uses;
 mod file;
 mod folder;
+mod lock;
 mod mount;
 mod normalized;
 mod own_events;

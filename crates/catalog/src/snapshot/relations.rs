@@ -60,6 +60,8 @@ pub(crate) enum RelationKind {
     StartsOn,
     /// The file names a shared state key with this folded name.
     NamesStateKey,
+    /// The file gives a kind of error with this folded name, or asks for it.
+    NamesErrorKind,
     /// The file names some automation that does not exist; the name is empty.
     MissingAutomation,
     /// The file names some connection that does not exist; the name is empty.
@@ -246,6 +248,7 @@ pub(crate) fn name_relation(kind: NameKind) -> RelationKind {
     match kind {
         NameKind::Event => RelationKind::NamesEvent,
         NameKind::Own | NameKind::Shared => RelationKind::NamesStateKey,
+        NameKind::GivenKind | NameKind::ComparedKind => RelationKind::NamesErrorKind,
     }
 }
 

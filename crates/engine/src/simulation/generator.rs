@@ -1,5 +1,6 @@
 //! Generates the text of Automations.
 
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::program::Start;
@@ -153,6 +154,32 @@ pub(super) const HANDLER: &str = "handler";
 /// Generates [`HANDLER`].
 pub(super) fn handler() -> Value {
     let trigger = json!({"event": "cogwork.failure", "with": {"kinds": ["execution"]}});
+    json!({"trigger": trigger, "steps": [{"id": "heard", "set": {"heard": 1}}]})
+}
+
+/// The Automation that hears of changes of [`CHANGED`].
+pub(super) const CHANGES: &str = "changes";
+pub(super) const CHANGED: [&str; 2] = ["main", "child"];
+
+/// Generates [`CHANGES`].
+pub(super) fn changes() -> Value {
+    let trigger = json!({"event": "cogwork.changed", "with": {"automations": CHANGED}});
+    json!({"trigger": trigger, "steps": [{"id": "heard", "set": {"heard": 1}}]})
+}
+
+/// The Automations that hear that [`QUIET_AUTOMATION`] does not succeed, and that the event `go` does not come, for [`SILENCE`].
+pub(super) const SILENCES: [&str; 2] = ["silence", "quiet"];
+pub(super) const QUIET_AUTOMATION: &str = "child";
+pub(super) const SILENCE: SignedDuration = SignedDuration::from_hours(1);
+
+/// Generates one of [`SILENCES`].
+pub(super) fn silence(name: &str) -> Value {
+    let mut with = match name == SILENCES[0] {
+        true => json!({"automations": [QUIET_AUTOMATION]}),
+        false => json!({"event": "go"}),
+    };
+    with["within"] = format!("{}s", SILENCE.as_secs()).into();
+    let trigger = json!({"event": "cogwork.missing", "with": with});
     json!({"trigger": trigger, "steps": [{"id": "heard", "set": {"heard": 1}}]})
 }
 

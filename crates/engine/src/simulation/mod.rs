@@ -25,6 +25,7 @@ mod process_life;
 mod program;
 mod random;
 mod stubs;
+mod watch;
 mod world;
 
 use std::ops::Range;
@@ -37,7 +38,7 @@ use process_life::{ExternalEvent, LifeEnd, SimulationState, live};
 use random::Random;
 use world::World;
 
-use runtime::{ManualClock, RecordMemory};
+use runtime::{Clock as _, ManualClock, RecordMemory};
 
 /// Number of seeds between the first ones of two tests.
 const SEEDS_APART: u64 = 1_000_000;
@@ -127,8 +128,11 @@ fn simulate_with(seed: u64, refusals: u32) -> Vec<String> {
             if let Some(failure) = world.state().violation.clone().or(panicked) {
                 return Err(failure);
             }
+            if program.has_watch {
+                watch::check_writes(&world)?;
+            }
             if ended == LifeEnd::Completed && state.external_events.is_empty() {
-                return oracle::check_invariants(&world, &program);
+                return oracle::check_invariants(&world, &program, state.clock.now());
             }
         }
         Ok(())

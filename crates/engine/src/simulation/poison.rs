@@ -10,7 +10,7 @@ use super::process_life::{ExternalEvent, LifeEnd, SimulationState, live};
 use super::random::Random;
 use super::world::World;
 use super::{oracle, program};
-use runtime::{ManualClock, RecordMemory};
+use runtime::{Clock as _, ManualClock, RecordMemory};
 
 /// Number of seeds.
 const SEEDS: u64 = 200;
@@ -49,15 +49,15 @@ fn simulate(seed: u64) -> Result<u32, String> {
         }
         deaths += u32::from(ended == LifeEnd::Crashed);
         if ended == LifeEnd::Completed && state.external_events.is_empty() {
-            return check(&world, &program).map(|()| deaths);
+            return check(&world, &program, state.clock.now()).map(|()| deaths);
         }
     }
     Err("it dies again and again".to_owned())
 }
 
 /// Checks that every poison execution that ran is stuck, and no other.
-fn check(world: &World, program: &program::Program) -> Result<(), String> {
-    oracle::check_invariants(world, program)?;
+fn check(world: &World, program: &program::Program, now: Timestamp) -> Result<(), String> {
+    oracle::check_invariants(world, program, now)?;
     for row in oracle::rows(world) {
         let is_poison = row.automation.as_str() == "poison";
         let is_right = match row.status {

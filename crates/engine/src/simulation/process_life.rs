@@ -1,14 +1,16 @@
 //! The life of one engine: from its start to completion, a crash, or a commit with an unknown outcome.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use catalog::{AnnounceReload as _, Successor};
 use futures_util::FutureExt as _;
 use jiff::SignedDuration;
 use tokio::sync::Notify;
 
 use super::callers::Callers;
 use super::generator::{RENAMED, SECOND};
-use super::program::{self, Program};
+use super::program::{self, Program, Version};
 use super::random::Random;
 use super::stubs::SimulatedActions;
 use super::world::{Outside, World};
@@ -149,17 +151,19 @@ impl<'a> ProcessLife<'a> {
         let SimulationState { world, version, .. } = &*state;
         let store = world.memory.open_with(Arc::new(outside.clone()));
         let (runtime, engine) = start(state, outside, store);
-        let now = &state.program.versions[*version];
-        engine.put_in_force(now.catalog.clone(), &now.reload);
+        let now = state.program.versions[*version].clone();
         let callers = Callers::new(world, &state.program, &state.clock, &engine);
         let life = Self { state, idle, runtime, engine, callers };
-        // The same steps as `Engine::start` after loading the folder.
-        if life.runtime.admission.recover_unfinished().await.is_ok() {
+        // The same steps as `Engine::start`.
+        if life.put_in_force(&now).await && life.runtime.admission.recover_unfinished().await.is_ok() {
             if life.state.program.has_schedule {
                 life.engine.ingress().start_schedules();
             }
             if life.state.program.has_outbox() {
                 life.engine.ingress().start_outbox();
+            }
+            if life.state.program.has_watch {
+                life.engine.ingress().start_watch();
             }
             life.runtime.start_tasks();
         }
@@ -241,6 +245,25 @@ impl<'a> ProcessLife<'a> {
         }
     }
 
+    /// Puts a version of the files in force, and tells of its changes before, as the loader does. Returns false if the store failed.
+    async fn put_in_force(&self, version: &Version) -> bool {
+        let Version { catalog, reload } = version;
+        if self.state.program.has_watch {
+            // Two changes at one instant are one.
+            self.state.clock.advance(Duration::from_millis(1));
+            let (before, after) = (self.engine.catalog(), catalog.clone());
+            let next = Successor { before, after, reload: reload.clone() };
+            while let Err(error) = self.engine.announcer().announce(&next).await {
+                self.runtime.context.lost(&error);
+                if !self.runtime.context.accepting() {
+                    return false;
+                }
+            }
+        }
+        self.engine.put_in_force(catalog.clone(), reload);
+        true
+    }
+
     async fn let_happen(&mut self, happening: ExternalEvent) {
         match happening {
             ExternalEvent::Moves(times) => {
@@ -251,14 +274,18 @@ impl<'a> ProcessLife<'a> {
                     }
                 }
             }
-            ExternalEvent::Set(hours) => self.state.clock.step(SignedDuration::from_hours(hours)),
+            ExternalEvent::Set(hours) => {
+                self.state.world.state().is_clock_set = true;
+                self.state.clock.step(SignedDuration::from_hours(hours));
+            }
             ExternalEvent::ReloadSummary => {
                 self.state.version = 1 - self.state.version;
                 if self.state.program.renames_schedule {
                     self.move_records().await;
                 }
-                let version = &self.state.program.versions[self.state.version];
-                self.engine.put_in_force(version.catalog.clone(), &version.reload);
+                self.state.world.state().changes += 1;
+                let version = self.state.program.versions[self.state.version].clone();
+                self.put_in_force(&version).await;
             }
             ExternalEvent::Settles => self.idle.notified().await,
             call => self.callers.call(call),

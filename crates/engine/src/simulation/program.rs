@@ -40,6 +40,8 @@ pub(super) struct Program {
     pub(super) has_consumers: bool,
     /// True if failed executions start a handler.
     pub(super) has_handler: bool,
+    /// True if changes and silences start handlers.
+    pub(super) has_watch: bool,
     /// True if the schedule has a second trigger, which the other version has under another id.
     pub(super) renames_schedule: bool,
     /// Concurrency limits by Automation.
@@ -75,6 +77,7 @@ pub(super) struct Limit {
 }
 
 /// The loaded files of one version.
+#[derive(Clone)]
 pub(super) struct Version {
     pub(super) catalog: Arc<Catalog>,
     pub(super) reload: ReloadSummary,
@@ -134,6 +137,10 @@ fn files(number: u64, start: Start, random: &mut Random) -> BTreeMap<&'static st
     if number % 4 == 3 {
         files.insert(generator::HANDLER, generator::handler());
     }
+    if number % 7 == 5 {
+        files.insert(generator::CHANGES, generator::changes());
+        files.extend(generator::SILENCES.map(|name| (name, generator::silence(name))));
+    }
     files
 }
 
@@ -148,6 +155,7 @@ impl Program {
         let has = |name: &str| files.contains_key(name);
         let (has_schedule, has_consumers, has_handler) =
             (has("clock"), has(generator::CONSUMERS[0]), has(generator::HANDLER));
+        let has_watch = has(generator::CHANGES);
         let limits = files.iter().filter_map(|(name, file)| Some(((*name).to_owned(), limit(file)?)));
         let limits = limits.collect();
         let mut increments = Vec::new();
@@ -184,6 +192,7 @@ impl Program {
             has_schedule,
             has_consumers,
             has_handler,
+            has_watch,
             renames_schedule,
             limits,
             increments,
@@ -194,7 +203,7 @@ impl Program {
 
     /// True if rows of the outbox start executions.
     pub(super) fn has_outbox(&self) -> bool {
-        self.has_consumers || self.has_handler
+        self.has_consumers || self.has_handler || self.has_watch
     }
 }
 

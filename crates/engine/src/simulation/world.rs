@@ -47,6 +47,12 @@ pub(super) struct State {
     pub(super) violation: Option<String>,
     /// First execution of each deduplication key, and the time of its request.
     pub(super) sent: HashMap<String, (ExecutionId, Timestamp)>,
+    /// The number of reloads, each of which changed all Automations.
+    pub(super) changes: u64,
+    /// True if the wall clock was set.
+    pub(super) is_clock_set: bool,
+    /// The values of the state by which silences are looked for, with their versions.
+    pub(super) watched: BTreeMap<(String, String), u64>,
     /// The number of moves of records that may not have happened.
     pub(super) unknown_moves: u32,
     effects: u64,
@@ -137,6 +143,9 @@ impl World {
             told_count: 0,
             violation: None,
             sent: HashMap::new(),
+            changes: 0,
+            is_clock_set: false,
+            watched: BTreeMap::new(),
             unknown_moves: 0,
             effects: 0,
             read_tokens: HashSet::new(),

@@ -376,3 +376,40 @@ async fn three_daemons_start_each_message_once_although_one_of_them_ends() {
         stop(engine).await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_that_cannot_be_published_keeps_no_other_message_open() {
+    let Some((server, mut client)) = server() else { return };
+    client.publish("orders.new", b"no JSON");
+    publish(&mut client, 0..3);
+    // No stream has the subject.
+    let project = project_at(server.port, &yaml("  poison: {after: 1, to: nowhere.orders}\n", NOTHING));
+    let engine = project.start().await;
+    until(|| engine.ingress().sources().iter().any(|source| source.state == SourceState::Failing)).await;
+    let source = engine.ingress().sources().pop().expect("a source");
+    let error = source.error.expect("an error");
+    assert!(error.starts_with("a message could not be copied to `nowhere.orders`: "), "{error}");
+    assert_eq!((source.accepted, source.repeated, source.poisoned), (3, 0, 0));
+    assert_eq!(client.unsettled("ORDERS", "cogwork"), 1, "the others are settled");
+    assert_eq!(numbers(&engine).await, [0, 1, 2]);
+    client.create_stream("NOWHERE");
+    settled(&project, &mut client).await;
+    assert_eq!(client.count("NOWHERE"), 1);
+    stop(engine).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_the_message_at_fault_of_a_batch_starts_nothing() {
+    let Some((server, mut client)) = server() else { return };
+    publish(&mut client, 0..3);
+    client.publish("orders.new", br#"{"number": "seven"}"#);
+    publish(&mut client, 3..5);
+    let more = "  deliver: batch\n  batch: {max: 10}\n  poison: {after: 1}\n  if: (trigger.results.body.data | map(attribute='body.number') | sum) >= 0\n";
+    let project = project_at(server.port, &yaml(more, NOTHING));
+    let engine = project.start().await;
+    settled(&project, &mut client).await;
+    assert_eq!(numbers(&engine).await, [0, 1, 2, 3, 4]);
+    let id = AutomationId::parse("test").expect("an id");
+    assert_eq!(engine.ingress().messages_of(&id).await.expect("the list").len(), 1);
+    stop(engine).await;
+}

@@ -34,7 +34,7 @@ fn settings(project_file: &str, automation: &str) -> Vec<String> {
     let checked = check_project(project.dir.path(), &[]).expect("the connectors load");
     let entries = checked.reports.iter().flat_map(|report| report.entries());
     let problems: Vec<String> = entries
-        .filter(|entry| entry.code != "no-retry")
+        .filter(|entry| !["no-retry", "unused-value"].contains(&&*entry.code))
         .map(|entry| format!("{} {}:{}", entry.code, entry.file, entry.line))
         .collect();
     if !problems.is_empty() {
@@ -124,6 +124,89 @@ fn problems_of_defaults_are_reported_at_their_place() {
     assert_eq!(found, ["default-other-host automations/test.yaml:4"]);
     let null = elsewhere.replace("id: a,", "id: a, connection: null,");
     assert_eq!(settings("defaults: {connection: crm}", &null)[0], "connection none, from the step");
+}
+
+/// Returns the hints at unused defaults as `file:line message`.
+fn unused(project: &Project) -> Vec<String> {
+    let checked = check_project(project.dir.path(), &[]).expect("the connectors load");
+    let entries = checked.reports.iter().flat_map(|report| report.entries());
+    let unused = entries.filter(|entry| entry.code == "unused-value");
+    unused.map(|entry| format!("{}:{} {}", entry.file, entry.line, entry.message)).collect()
+}
+
+#[test]
+fn a_default_that_no_step_takes_is_a_hint_at_its_place() {
+    let shared = "defaults:\n  connection:\n    - crm\n    - other\n  retry: 3\n  timeout: 30s\n";
+    let shared = shared.replace("    - other\n", "");
+    let of = |place: &str, line: usize, what: &str| {
+        let in_file = if place == "project.yaml" { "the project" } else { "this file" };
+        format!("{place}:{line} no step of {in_file} takes the default {what}")
+    };
+    let with = |keys: &str| STEP.replace("id: a,", &format!("id: a, {keys}"));
+    let cases: &[(&str, String, &[&str])] = &[
+        ("", STEP.to_owned(), &[]),
+        (
+            "",
+            with("connection: crm, retry: 1, timeout: 1s,"),
+            &["3 connection `crm`", "4 `retry`", "5 `timeout`"],
+        ),
+        (
+            "",
+            "{id: a, call: other, retry: 1}".to_owned(),
+            &["3 connection `crm`", "4 `retry`", "5 `timeout`"],
+        ),
+        ("", "{id: a, call: other}".to_owned(), &["3 connection `crm`", "5 `timeout`"]),
+        ("defaults: {retry: 0}", STEP.to_owned(), &["4 `retry`"]),
+        (
+            "defaults: {connection: null}",
+            with("timeout: 1s,").replace("/people", "\"https://a.example\""),
+            &["3 connection `crm`", "5 `timeout`"],
+        ),
+    ];
+    for (top, step, lines) in cases {
+        let project = project_with(&shared, &file(top, step));
+        project.write("automations/other.yaml", &file("", "{set: {x: 1}}"));
+        let expected = lines.iter().map(|line| {
+            let (line, what) = line.split_once(' ').expect("a line");
+            of("project.yaml", line.parse().expect("a number"), what)
+        });
+        assert_eq!(unused(&project), expected.collect::<Vec<_>>(), "{top} {step}");
+    }
+    let own = project_with("", &file("defaults: {connection: crm, timeout: 5s}", "{call: other}"));
+    own.write("automations/other.yaml", &file("", "{set: {x: 1}}"));
+    let place = "automations/test.yaml";
+    assert_eq!(unused(&own), [of(place, 1, "connection `crm`"), of(place, 1, "`timeout`")]);
+}
+
+#[tokio::test]
+async fn the_hint_at_an_unused_default_follows_the_other_files_and_can_be_allowed() {
+    let taken = file("", &STEP.replace("id: a,", "id: a, connection: crm,"));
+    let project = project_with("defaults:\n  retry: 3\n", &taken);
+    let engine = project.start().await;
+    let codes = async |engine: &Engine| {
+        engine.reload().await;
+        let catalog = engine.catalog();
+        let reports = catalog.reports().filter(|report| report.source().path() == "project.yaml");
+        reports.flat_map(|report| report.entries()).map(|entry| entry.code.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(codes(&engine).await, [""; 0]);
+    let own = file("", &STEP.replace("id: a,", "id: a, connection: crm, retry: 1,"));
+    project.write("automations/test.yaml", &own);
+    assert_eq!(codes(&engine).await, ["unused-value"]);
+    // A draft of the file is checked with the other files as they are.
+    let draft =
+        |text: &str| authoring::check_text(&engine.catalog(), "project.yaml", text).diagnostics().len();
+    assert_eq!(draft("defaults:\n  timeout: 3s\n"), 0);
+    assert_eq!(draft("defaults:\n  retry: 4\n"), 1);
+    assert_eq!(draft("defaults:\n  # cogwork: allow(unused-value)\n  retry: 4\n"), 0);
+    // A file with an error may take it.
+    project.write("automations/more.yaml", "trigger: {manual: {}}\nsteps: [{actoin: http.get}]\n");
+    assert_eq!(codes(&engine).await, [""; 0]);
+    std::fs::remove_file(project.path("automations/more.yaml")).expect("it is removed");
+    assert_eq!(codes(&engine).await, ["unused-value"]);
+    project.write("automations/test.yaml", &taken);
+    assert_eq!(codes(&engine).await, [""; 0]);
+    stop(engine).await;
 }
 
 #[test]

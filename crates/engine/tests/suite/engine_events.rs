@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use engine::Engine;
+use model::engine_event::EngineEventName;
 use model::execution::{ExecutionId, Origin};
 use model::payload::Payload;
 use runtime::{Clock as _, ManualStart};
-use store::ExecutionRow;
+use store::{ExecutionRow, OutboxRow};
 use value::Value;
 
 use crate::common::{Peer, Project, crash, end, json, rows, settled, start_with, stop, until_async};
@@ -124,6 +125,32 @@ async fn start_of(engine: &Engine, id: &str, origin: Origin) -> ExecutionId {
 
 fn refused(engine: &Engine, reason: &str) -> u64 {
     engine.status().refused.get(reason).copied().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn handlers_start_one_by_one_if_the_queue_has_less_room_than_they_need() {
+    let mut project = project(&[("alert", "")]);
+    (project.settings.limits.in_flight, project.settings.limits.queue) = (1, 1);
+    let store = project.open_store();
+    let key = "alert".parse().expect("a key");
+    let row = |number: u8| {
+        let id = ExecutionId::new(project.clock.now(), [number; 10]);
+        let error = format!(r#"{{"kind": "kind{number}", "message": "broken"}}"#);
+        let data = format!(r#"{{"kind": "execution", "title": "a", "count": 1, "error": {error}}}"#);
+        let name = OutboxRow::engine_name(EngineEventName::Failure, &key);
+        OutboxRow {
+            id,
+            name,
+            body: format!(r#"{{"id": "{number}", "data": {data}}}"#),
+            at: project.clock.now(),
+        }
+    };
+    store.write_state_and_emit(Vec::new(), [1, 2, 3].map(row).into()).await.expect("they are stored");
+    let engine = project.start_on(store).await;
+    pass_minutes(&project, &engine).await;
+    assert_eq!(told(&engine, "alert", &["error.kind"]).await, ["kind1", "kind2", "kind3"]);
+    assert!(refused(&engine, "busy") > 0);
+    stop(engine).await;
 }
 
 #[tokio::test]
@@ -505,6 +532,7 @@ fn mistakes_in_the_inputs_of_an_engine_event_are_reported() {
     check("cogwork.failure, with: {kinds: [executoin]}", &["wrong-input executoin"]);
     check("cogwork.failure, with: {kinds: []}", &["wrong-input []"]);
     check("cogwork.failure, with: {kinds: [file, event], after: 3}", &["unused-setting 3"]);
+    check("cogwork.failure, with: {kinds: [source], after: 3}", &[]);
     check("cogwork.failure, with: {kinds: [file], after: 1}", &[]);
     check("cogwork.failure, with: {lables: [billing]}", &["unknown-input lables (labels)"]);
     check("cogwork.failure, with: {labels: [biling, shop]}", &["unknown-label biling (billing)"]);

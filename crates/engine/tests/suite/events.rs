@@ -10,7 +10,7 @@ use store::Subscription;
 use value::Value;
 
 use crate::common::{Peer, PeerRequest, Project, settled, soon, stop, until};
-use crate::hooks::{post, tokens};
+use crate::hooks::{post, text, tokens};
 
 /// The request that lists existing subscriptions, to find subscriptions unknown to this store.
 const LIST: &str = "GET /repos/acme/shop/hooks?per_page=100";
@@ -273,5 +273,164 @@ async fn an_event_request_over_the_hop_limit_gets_508_and_is_counted() {
         engine.ingress().rejections_of(&id).into_iter().collect::<Vec<_>>(),
         [("loop_detected".to_owned(), 1)]
     );
+    stop(engine).await;
+}
+
+/// A service whose subscriptions end after two days, and which asks for the address first.
+const DESK: &str = "
+connector: desk
+title: Desk
+version: 1.0.0
+connections:
+  key:
+    title: Key
+    inputs: {host: {type: text, required: true}, key: {type: text, required: true, secret: true}}
+    baseUrl: {input: host}
+    auth: {bearer: key}
+inputs:
+  url: {type: text}
+  secret: {type: text}
+  id: {type: text}
+  end: {type: text}
+actions:
+  subscribe:
+    title: Subscribe
+    request: POST /subscriptions
+    inputs: {url: body url, secret: body secret, end: body end}
+    example: {with: {url: u, secret: s, end: e}, request: POST /subscriptions, body: {url: u, secret: s, end: e}}
+  renew:
+    title: Renew
+    request: PATCH /subscriptions/{id}
+    inputs: {id: path, end: body end}
+    example: {with: {id: a, end: e}, request: PATCH /subscriptions/a, body: {end: e}}
+  unsubscribe:
+    title: Unsubscribe
+    request: DELETE /subscriptions/{id}
+    inputs: {id: path}
+    example: {with: {id: a}, request: DELETE /subscriptions/a}
+events:
+  changed:
+    title: Changed
+    hook:
+      subscribe: subscribe
+      url: url
+      secret: secret
+      id: id
+      unsubscribe: unsubscribe
+      idInput: id
+      renew: {action: renew, idInput: id, until: end, lasts: 2d, expires: end, before: 12h}
+      verify: gitlab
+      challenge: microsoftGraph
+";
+
+fn desk(peer: &Peer) -> Project {
+    let mut project = Project::with("trigger: {event: desk.changed, connection: desk}\nsteps: []\n");
+    project.settings.public_url = Some("https://hooks.example.com".to_owned());
+    std::fs::create_dir_all(project.path("connectors")).expect("a folder");
+    project.write("connectors/desk.yaml", DESK);
+    project.write(
+        "connections/desk.yaml",
+        &format!("type: desk.key\nwith: {{host: \"{}\", key: k}}\n", peer.base),
+    );
+    project
+}
+
+/// Advances the clock to the next renewal, which is due at this instant.
+async fn renewal_due(project: &Project, engine: &Engine, at: &str) {
+    let waits = queue_status(engine, |one| one.next_at.is_some_and(|next| next.to_string() == at)).await;
+    settled(project, at).await;
+    let next = waits.next_at.expect("it is renewed");
+    project.clock.advance(Duration::try_from(next.duration_since(project.clock.now())).expect("it is ahead"));
+}
+
+#[tokio::test]
+async fn a_subscription_that_ends_is_renewed_before_its_end() {
+    let mut peer = Peer::new().await;
+    let project = desk(&peer);
+    let engine = project.start().await;
+    let asked = expect_request(&mut peer, "POST /subscriptions").await;
+    assert!(
+        String::from_utf8_lossy(&asked.body).contains(r#""end":"2026-03-04T08:00:00Z""#),
+        "{:?}",
+        asked.body
+    );
+    // The service gives less than it was asked for.
+    asked.answer(201, r#"{"id": "a", "end": "2026-03-03T08:00:00Z"}"#).await;
+    renewal_due(&project, &engine, "2026-03-02T20:00:00Z").await;
+    let asked = expect_request(&mut peer, "PATCH /subscriptions/a").await;
+    assert!(
+        String::from_utf8_lossy(&asked.body).contains(r#""end":"2026-03-04T20:00:00Z""#),
+        "{:?}",
+        asked.body
+    );
+    asked.answer(200, r#"{"end": "2026-03-04T20:00:00Z"}"#).await;
+    // It is renewed after a restart, too.
+    queue_status(&engine, |one| one.next_at.is_some_and(|next| next.to_string() == "2026-03-04T08:00:00Z"))
+        .await;
+    stop(engine).await;
+    let engine = project.start().await;
+    queue_status(&engine, |one| !one.remote.is_null()).await;
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_renewal_that_fails_is_tried_again_and_a_lost_subscription_is_made_again() {
+    let mut peer = Peer::new().await;
+    let project = desk(&peer);
+    let engine = project.start().await;
+    expect_request(&mut peer, "POST /subscriptions").await.answer(201, r#"{"id": "a"}"#).await;
+    renewal_due(&project, &engine, "2026-03-03T20:00:00Z").await;
+    expect_request(&mut peer, "PATCH /subscriptions/a").await.answer(500, "{}").await;
+    let failed = queue_status(&engine, |one| one.failures == 1).await;
+    assert!(!failed.remote.is_null() && failed.error.is_some(), "{failed:?}");
+    renewal_due(&project, &engine, "2026-03-03T20:00:10Z").await;
+    expect_request(&mut peer, "PATCH /subscriptions/a").await.answer(404, "{}").await;
+    expect_request(&mut peer, "POST /subscriptions").await.answer(201, r#"{"id": "b"}"#).await;
+    let made = queue_status(&engine, |one| one.remote == Value::from("b")).await;
+    assert_eq!((made.failures, made.error), (0, None));
+    std::fs::remove_file(project.path("automations/test.yaml")).expect("it goes");
+    engine.reload().await;
+    expect_request(&mut peer, "DELETE /subscriptions/b").await.answer(204, "").await;
+    nothing_left(&engine).await;
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn the_address_of_an_event_answers_the_challenge_of_its_service() {
+    let mut peer = Peer::new().await;
+    let project = desk(&peer);
+    let engine = project.start().await;
+    let asked = expect_request(&mut peer, "POST /subscriptions").await;
+    let (live, _) = tokens(&engine);
+    let mut question = post("");
+    question.raw_query = "validationToken=Validation%3A+Testing".to_owned();
+    let answer = soon(engine.ingress().receive(&live, question)).await;
+    assert_eq!(text(&answer), "200 Validation: Testing");
+    asked.answer(201, r#"{"id": "a"}"#).await;
+    // A request that is no question needs the secret.
+    assert_eq!(soon(engine.ingress().receive(&live, post("{}"))).await.status, 401);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_secret_of_the_connection_verifies_the_sender() {
+    let mut peer = Peer::new().await;
+    let project = desk(&peer);
+    let own = DESK
+        .replace("      secret: secret\n", "      verifySecret: key\n")
+        .replace("  secret: {type: text}\n", "")
+        .replace(", secret: body secret", "")
+        .replace(", secret: s", "");
+    project.write("connectors/desk.yaml", &own);
+    let engine = project.start().await;
+    let asked = expect_request(&mut peer, "POST /subscriptions").await;
+    assert!(!String::from_utf8_lossy(&asked.body).contains("secret"), "{:?}", asked.body);
+    asked.answer(201, r#"{"id": "a"}"#).await;
+    let (live, _) = tokens(&engine);
+    for (secret, status) in [("other", 401), ("k", 200)] {
+        let mut request = post("{}");
+        request.headers.push(("x-gitlab-token".to_owned(), secret.as_bytes().to_vec()));
+        assert_eq!(soon(engine.ingress().receive(&live, request)).await.status, status, "{secret}");
+    }
     stop(engine).await;
 }

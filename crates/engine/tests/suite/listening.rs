@@ -380,3 +380,42 @@ async fn an_event_subscription_exists_only_while_somebody_listens() {
     asked.answer(204, "").await;
     stop(engine).await;
 }
+
+/// A connector whose bots have one webhook each, which another subscription replaces.
+fn connector_of_bots(peer: &Peer) -> String {
+    let text = include_str!("../../../connector/manifests/telegram.yaml");
+    text.replace("connector: telegram", "connector: bots").replace("https://api.telegram.org", &peer.base)
+}
+
+#[tokio::test]
+async fn listening_replaces_the_only_webhook_of_a_bot_and_gives_it_back() {
+    let mut peer = Peer::new().await;
+    let mut project = Project::with("trigger: {event: bots.update, connection: bot}\nsteps: []\n");
+    project.settings.public_url = Some("https://hooks.example.com".to_owned());
+    std::fs::create_dir(project.path("connectors")).expect("a folder");
+    project.write("connectors/bots.yaml", &connector_of_bots(&peer));
+    project.write("connections/bot.yaml", "type: bots.bot\nwith: {token: t}\n");
+    let engine = project.start().await;
+    let (live, test) = tokens(&engine);
+    let mut expect = async |line: &str, token: &str| {
+        let asked = peer.next_request().await;
+        assert_eq!(asked.line, format!("POST /bott/{line}"));
+        let body = String::from_utf8_lossy(&asked.body).into_owned();
+        assert!(body.contains(&format!("/trigger/{token}")), "{body}");
+        asked.answer(200, r#"{"ok": true, "result": true}"#).await;
+    };
+    expect("setWebhook", &live).await;
+    engine.ingress().listen(&id().into(), MINUTE, 5).await.expect("it listens");
+    expect("setWebhook", &test).await;
+    until(|| engine.ingress().subscriptions().iter().all(|one| !one.remote.is_null())).await;
+    engine.ingress().stop_listening(&id().into()).await.expect("it stops");
+    expect("setWebhook", &live).await;
+    until(|| engine.ingress().subscriptions().iter().all(|one| !one.test && !one.remote.is_null())).await;
+    std::fs::remove_file(project.path("automations/test.yaml")).expect("it is removed");
+    engine.reload().await;
+    let asked = peer.next_request().await;
+    assert_eq!(asked.line, "POST /bott/deleteWebhook");
+    asked.answer(200, r#"{"ok": true, "result": true}"#).await;
+    until(|| engine.ingress().subscriptions().is_empty()).await;
+    stop(engine).await;
+}

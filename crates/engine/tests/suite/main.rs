@@ -68,6 +68,7 @@ mod sagas;
 mod scaffold;
 mod schedules;
 mod schemas;
+mod secret_outages;
 mod shared_shards;
 mod silences;
 mod slips;

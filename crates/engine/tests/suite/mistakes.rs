@@ -126,7 +126,9 @@ fn a_comparison_that_is_never_true_suggests_the_right_value() {
     };
     check("inputs.flag == 'false'", "write `not inputs.flag`");
     check("inputs.flag != 'true'", "write `not inputs.flag`");
-    check("inputs.size in ['Small', 'tiny']", "`'small'`, `'large'`");
+    check("inputs.size in ['huge', 'tiny']", "`'small'`, `'large'`");
+    let misspelt = "  - if: inputs.size == 'Small'\n    action: log.info\n    with: {message: hi}\n";
+    check_steps(MANUAL, misspelt, "never-equal", "Small", "small");
     for condition in [
         "inputs.flag == true",
         "inputs.flag == 1",

@@ -1,6 +1,9 @@
 //! Failures of subscriptions and schedules, and stuck executions, are told to the triggers that want them.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+use engine::Engine;
 
 use crate::common::{Peer, Project, call, crash, end, manual, settled, start_with, stop, until_async};
 use crate::engine_events::{event_handler, executions, quiet, told};
@@ -93,5 +96,90 @@ async fn an_instant_that_finds_the_queue_full_starts_later_and_is_no_failure() {
     })
     .await;
     assert_eq!(executions(&engine, "all").await.len(), 0);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn instants_that_the_store_refuses_until_others_pass_are_told_with_their_number() {
+    let project = Project::new();
+    write_ticks(&project);
+    let (engine, store) = project.start_watched().await;
+    settled(&project, "2026-03-02T08:01:00Z").await;
+    store.refused.store(u64::MAX, Ordering::SeqCst);
+    for minute in 1..=3 {
+        let left = store.refused.load(Ordering::SeqCst);
+        project.clock.advance_to(format!("2026-03-02T08:0{minute}:00Z").parse().expect("an instant"));
+        until_async(async || store.refused.load(Ordering::SeqCst) < left).await;
+    }
+    store.refused.store(0, Ordering::SeqCst);
+    check_ticks(&project, &engine, 2).await;
+    stop(engine).await;
+}
+
+/// Writes a schedule with an instant each minute, and a handler of its failures.
+fn write_ticks(project: &Project) {
+    let trigger = "trigger: {schedule: {every: 1m, misfire: latest}}\nsteps: [{set: {x: 1}}]\n";
+    project.write("automations/tick.yaml", trigger);
+    write_handler(project, "all", "kinds: [schedule]");
+}
+
+/// Checks that only the last instant starts, and that the instants before it are told together.
+async fn check_ticks(project: &Project, engine: &Engine, missed: usize) {
+    until_async(async || {
+        project.clock.advance(Duration::from_millis(100));
+        executions(engine, "tick").await.len() == 1 && executions(engine, "all").await.len() == 1
+    })
+    .await;
+    quiet(engine).await;
+    let told = told(engine, "all", &["kind", "automation.id", "trigger", "count", "since"]).await;
+    assert_eq!(told, [format!("schedule tick main {missed} 2026-03-02T08:01:00Z")]);
+}
+
+#[tokio::test]
+async fn a_failure_with_long_texts_ends_its_execution_and_is_told_with_their_begin() {
+    let project = Project::with(
+        r#"trigger: {manual: {}}
+inputs: {why: text, in: text}
+steps:
+  - {id: message, if: inputs.in == 'message', fail: "${{ inputs.why }}"}
+  - {id: code, fail: {message: broken, code: "${{ inputs.why }}"}}
+"#,
+    );
+    write_handler(&project, "alert", "kinds: [execution]");
+    let engine = project.start().await;
+    let why = "é".repeat(600_000);
+    for place in ["message", "code"] {
+        let id = start_with(&engine, &format!(r#"{{"why": "{why}", "in": "{place}"}}"#)).await;
+        assert!(end(&engine, id).await.starts_with("failed"), "{place}");
+    }
+    quiet(&engine).await;
+    let cut = format!("{}…", "é".repeat(4096));
+    for place in ["error.message", "error.code"] {
+        let told = told(&engine, "alert", &[place]).await;
+        assert_eq!((told.len(), told.contains(&cut)), (2, true), "{place}");
+    }
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn instants_missed_while_an_instant_is_retried_are_told_together_and_once() {
+    let mut peer = Peer::new().await;
+    let mut project = Project::with(&manual(&call("a", &peer.base, "/a")));
+    (project.settings.limits.in_flight, project.settings.limits.queue) = (1, 1);
+    write_ticks(&project);
+    let engine = project.start().await;
+    settled(&project, "2026-03-02T08:01:00Z").await;
+    start_with(&engine, "{}").await;
+    let held = peer.next_request().await;
+    start_with(&engine, "{}").await;
+    for minute in 1..=5 {
+        project.clock.advance(Duration::from_secs(60));
+        until_async(async || engine.status().refused.get("busy").is_some_and(|count| *count >= minute)).await;
+        settled(&project, &format!("2026-03-02T08:0{minute}:01Z")).await;
+    }
+    assert_eq!(executions(&engine, "tick").await.len(), 0);
+    held.answer(200, "1").await;
+    peer.next_request().await.answer(200, "1").await;
+    check_ticks(&project, &engine, 4).await;
     stop(engine).await;
 }

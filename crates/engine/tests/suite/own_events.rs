@@ -371,12 +371,79 @@ async fn events_are_delivered_after_a_restart_by_the_triggers_that_are_in_force_
     let engine = Engine::start(settings, project.open_store(), Arc::new(project.clock.clone())).await;
     let engine = engine.expect("the engine starts");
     peer.next_request().await.answer(200, "1").await;
-    quiet(&engine).await;
+    until_async(async || executions(&engine, "ship").await.len() == 4).await;
+    // The events wait ten minutes for `none`, which they were to start too.
+    assert_eq!(engine.store().outbox_counts().await.expect("they are counted").len(), 1);
+    until_async(async || {
+        project.clock.advance(Duration::from_secs(10));
+        is_quiet(&engine).await
+    })
+    .await;
     assert_eq!(executions(&engine, "ship").await.len(), 4);
     // It was not there when the first two were delivered to all others, and they were left for `ship`.
     let late = executions(&engine, "late").await.len();
     assert!((2..=4).contains(&late), "{late}");
     assert_eq!(executions(&engine, "none").await.len(), 0);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn an_event_waits_for_a_trigger_whose_file_is_broken_for_a_moment() {
+    let (mut peer, project, engine) = occupied().await;
+    let held = peer.next_request().await;
+    project.write("automations/other.yaml", SHIP);
+    engine.reload().await;
+    for n in 0..4 {
+        emit(&engine, "order.paid", &format!(r#"{{"order": {n}}}"#)).await;
+    }
+    until_async(async || {
+        executions(&engine, "ship").await.len() + executions(&engine, "other").await.len() == 2
+    })
+    .await;
+    crash(engine).await;
+    held.answer(200, "1").await;
+    for name in ["ship", "other"] {
+        project.write(&format!("automations/{name}.yaml"), &SHIP.replace("steps", "stepps"));
+    }
+    let mut settings = project.settings.clone();
+    settings.limits.queue = 100;
+    let engine = Engine::start(settings, project.open_store(), Arc::new(project.clock.clone())).await;
+    let engine = engine.expect("the engine starts");
+    peer.next_request().await.answer(200, "1").await;
+    until_async(async || engine.store().unfinished_count().await.expect("they are counted") == 0).await;
+    project.clock.advance(Duration::from_secs(60));
+    project.write("automations/ship.yaml", SHIP);
+    engine.reload().await;
+    until_async(async || executions(&engine, "ship").await.len() == 4).await;
+    project.write("automations/other.yaml", SHIP);
+    engine.reload().await;
+    quiet(&engine).await;
+    assert_eq!((executions(&engine, "ship").await.len(), executions(&engine, "other").await.len()), (4, 4));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn concurrent_requests_with_one_id_deliver_an_event_once() {
+    let project = Project::with(
+        "trigger: {manual: {}}\nsteps:\n  - id: each\n    repeat: {max: 3}\n    steps: [{id: paid, waitFor: {event: order.paid}}]\n",
+    );
+    project.write("automations/ship.yaml", SHIP);
+    let engine = project.start().await;
+    let waiting = start_and_suspend(&engine, "{}").await;
+    let send = async || {
+        let sent =
+            engine.admission().emit_as(Some("one".to_owned()), "order.paid", json(r#"{"order": 1}"#), None);
+        sent.await.expect("it is sent")
+    };
+    let sent = soon(futures_util::future::join_all((0..8).map(|_| send()))).await;
+    assert_eq!(sent.iter().filter(|sent| !sent.repeated).count(), 1);
+    assert_eq!(sent.iter().map(|sent| sent.delivered).sum::<u64>(), 1);
+    assert!(send().await.repeated);
+    until_async(async || executions(&engine, "ship").await.len() == 1).await;
+    let kept = engine.context().store.list_state("events:order.paid", None, 10).await.expect("they are read");
+    assert_eq!(kept.len(), 1, "it is retained once");
+    let events = engine.store().events(waiting).await.expect("they are read").expect("it exists");
+    assert_eq!(events.iter().filter(|event| matches!(event, Event::Signalled { .. })).count(), 1);
     stop(engine).await;
 }
 

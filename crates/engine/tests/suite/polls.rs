@@ -256,6 +256,8 @@ async fn changed_pages_are_read_newest_first_down_to_the_known_watermark() {
     let connection =
         format!("type: wiki.basic\nwith: {{host: \"{}\", email: a@example.com, apiToken: t}}\n", peer.base);
     project.write("connections/wiki.yaml", &connection);
+    // None of the pages is of the future.
+    project.clock.advance(Duration::from_secs(720));
     let engine = project.start().await;
     let asked = peer.next_request().await;
     assert_eq!(asked.line, "GET /wiki/api/v2/pages?limit=100&space-id=7&sort=-modified-date&status=current");

@@ -80,6 +80,19 @@ async fn a_change_is_told_once_over_a_crash_at_any_commit() {
 }
 
 #[tokio::test]
+async fn a_trigger_hears_at_once_of_the_reload_that_adds_it() {
+    let project = Project::with(GOOD);
+    let engine = project.start().await;
+    write_handlers(&project);
+    project.write("automations/a.yaml", GOOD);
+    engine.reload().await;
+    // No time passes.
+    quiet(&engine).await;
+    assert!(changes(&engine).await.contains(&"added a".to_owned()));
+    stop(engine).await;
+}
+
+#[tokio::test]
 async fn a_change_while_no_daemon_runs_is_told_at_the_next_start() {
     let project = project();
     project.write("automations/off.yaml", GOOD);
@@ -192,27 +205,20 @@ async fn a_broken_handler_is_told_to_other_handlers_and_hears_of_others_in_its_l
 
 #[cfg(unix)]
 mod several_daemons {
-    use std::path::Path;
-
-    use engine::stores::Location;
     use engine::{Deploy, deployable_files};
-    use store::conformance::{PostgresServer, PostgresSpace};
-    use store::{GenerationSource, Options};
+    use store::GenerationSource;
+    use store::conformance::PostgresServer;
 
     use super::*;
-
-    async fn start_on(project: &Project, space: &PostgresSpace) -> Engine {
-        let options = Options { local: Some(project.settings.data_dir.clone()), ..Options::default() };
-        let location = Location::parse(&space.url(), Path::new("")).expect("an address");
-        project.start_on(engine::stores::open(&location, options).expect("it opens")).await
-    }
+    use crate::shared_shards::start_on_server;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn daemons_with_folders_of_their_own_tell_of_a_change_once() {
         let server = PostgresServer::start();
         let space = server.space();
         let projects = [project(), project()];
-        let engines = [start_on(&projects[0], &space).await, start_on(&projects[1], &space).await];
+        let engines =
+            [start_on_server(&projects[0], &space).await, start_on_server(&projects[1], &space).await];
         for project in &projects {
             project.write("automations/a.yaml", &changed(GOOD));
             project.write("automations/b.yaml", &broken(GOOD));
@@ -227,7 +233,7 @@ mod several_daemons {
         third.write("automations/a.yaml", &changed(GOOD));
         third.write("automations/c.yaml", GOOD);
         third.write("automations/b.yaml", &changed(GOOD));
-        let late = start_on(&third, &space).await;
+        let late = start_on_server(&third, &space).await;
         quiet(&engines[0]).await;
         assert_eq!(changes(&engines[0]).await, ["added c", "changed a", "changed b", "stale b", "valid b"]);
         for engine in engines.into_iter().chain([late]) {
@@ -240,7 +246,8 @@ mod several_daemons {
         let server = PostgresServer::start();
         let space = server.space();
         let projects = [project(), project()];
-        let mut engines = vec![start_on(&projects[0], &space).await, start_on(&projects[1], &space).await];
+        let mut engines =
+            vec![start_on_server(&projects[0], &space).await, start_on_server(&projects[1], &space).await];
         let deploy = async |engines: &[Engine]| {
             let files = deployable_files(projects[0].dir.path());
             let (author, note) = ("test".to_owned(), String::new());
@@ -264,7 +271,7 @@ mod several_daemons {
         stop(engines.pop().expect("a daemon")).await;
         projects[0].write("automations/c.yaml", GOOD);
         deploy(&engines).await;
-        engines.push(start_on(&projects[1], &space).await);
+        engines.push(start_on_server(&projects[1], &space).await);
         quiet(&engines[0]).await;
         assert_eq!(changes(&engines[0]).await, ["added c", "changed a", "removed b"]);
         assert_eq!(executions(&engines[0], "wrong").await.len(), 0);

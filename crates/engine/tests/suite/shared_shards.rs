@@ -13,10 +13,15 @@ use crate::hooks::{post, text, tokens};
 
 pub(crate) async fn daemon(space: &PostgresSpace, yaml: &str) -> (Project, Engine) {
     let project = Project::with(yaml);
+    let engine = start_on_server(&project, space).await;
+    (project, engine)
+}
+
+/// Starts a daemon on a store that it shares with others.
+pub(crate) async fn start_on_server(project: &Project, space: &PostgresSpace) -> Engine {
     let options = Options { local: Some(project.settings.data_dir.clone()), ..Options::default() };
     let location = Location::parse(&space.url(), std::path::Path::new("")).expect("an address");
-    let engine = project.start_on(engine::stores::open(&location, options).expect("it opens")).await;
-    (project, engine)
+    project.start_on(engine::stores::open(&location, options).expect("it opens")).await
 }
 
 /// Waits until each of two daemons owns some of the shards.

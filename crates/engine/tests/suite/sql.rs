@@ -246,3 +246,90 @@ fn a_repeated_change_without_once_is_a_warning() {
     check_steps(&insert(""), &["repeated-write retry"]);
     check_steps(&insert(", onConflict: skip"), &[]);
 }
+
+const BATCH: &str = "trigger:
+  event: sql.newRows
+  connection: books
+  with: {table: orders, id: [id], watermark: changed_at}
+  every: 1m
+  deliver: batch
+steps:
+  - set: {count: '${{ trigger.results.body.data | length }}'}
+";
+
+/// A project whose automation `news` is told of new rows, before its first poll.
+async fn with_news(rows: &str) -> (Project, engine::Engine) {
+    let project = project();
+    project.write("automations/test.yaml", WRITE);
+    let engine = project.start().await;
+    write(&engine, "create table orders (id integer primary key, changed_at text)").await;
+    write(&engine, rows).await;
+    project.write("automations/news.yaml", BATCH);
+    engine.reload().await;
+    polled(&project, &engine, 1).await;
+    (project, engine)
+}
+
+/// Inserts rows with the ids from `first` on, all of one instant.
+fn many(first: u32, count: u32, at: &str) -> String {
+    format!(
+        "insert into orders with recursive c(n) as (select {first} union all select n + 1 from c where n < {}) select n, '{at}' from c",
+        first + count - 1
+    )
+}
+
+/// The number of rows that have started executions.
+async fn news(engine: &engine::Engine) -> u64 {
+    let mut count = 0;
+    for row in rows(engine).await.into_iter().filter(|row| row.automation.as_str() == "news") {
+        let told = end(engine, row.id).await;
+        let told = serde_json::from_str::<serde_json::Value>(&told).expect("JSON");
+        count += told["count"].as_u64().expect("a number");
+    }
+    count
+}
+
+/// Polls until nothing is left to read at once, and returns the number of the next poll.
+async fn poll_all(project: &Project, engine: &engine::Engine, mut next: u64) -> u64 {
+    project.clock.advance(Duration::from_secs(60));
+    polled(project, engine, next).await;
+    loop {
+        next += 1;
+        let poll = engine.ingress().polls().pop().expect("it polls").poll_state;
+        assert_eq!(poll.error, None);
+        if poll.next_at.duration_since(poll.polled_at.expect("it has polled")).as_secs() > 1 {
+            return next;
+        }
+        project.clock.advance(Duration::from_secs(1));
+        polled(project, engine, next).await;
+    }
+}
+
+#[tokio::test]
+async fn rows_of_one_instant_start_each_once_however_many_they_are() {
+    let (project, engine) = with_news(&many(1, 11_000, "2026-03-02 07:59:00")).await;
+    assert_eq!(news(&engine).await, 0, "they were there before");
+    write(&engine, "insert into orders values (20000, '2026-03-02 07:59:30')").await;
+    let next = poll_all(&project, &engine, 2).await;
+    assert_eq!(news(&engine).await, 1);
+    write(&engine, &many(30_000, 10_500, "2026-03-02 08:00:30")).await;
+    let next = poll_all(&project, &engine, next).await;
+    assert_eq!(news(&engine).await, 10_501);
+    write(&engine, "insert into orders values (50000, '2026-03-02 08:00:40')").await;
+    let next = poll_all(&project, &engine, next).await;
+    poll_all(&project, &engine, next).await;
+    assert_eq!(news(&engine).await, 10_502);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_row_of_the_future_hides_no_other() {
+    let (project, engine) = with_news("insert into orders values (1, '2026-03-02 07:59:50')").await;
+    write(&engine, "insert into orders values (2, '2099-01-01 00:00:00')").await;
+    let next = poll_all(&project, &engine, 2).await;
+    assert_eq!(news(&engine).await, 1);
+    write(&engine, "insert into orders values (3, '2026-03-02 08:00:50')").await;
+    poll_all(&project, &engine, next).await;
+    assert_eq!(news(&engine).await, 2);
+    stop(engine).await;
+}

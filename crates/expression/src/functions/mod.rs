@@ -241,9 +241,9 @@ pub const TABLE: [Function; 23] = [
     },
     Function {
         name: "parseXml",
-        parameters: &["data", "lists"],
+        parameters: &["data", "lists", "trim"],
         required: 1,
-        about: "maps, lists and texts from XML; the elements named in `lists` are lists even when there is one",
+        about: "maps, lists and texts from XML; the elements named in `lists` are lists even when there is one; with `trim=false` texts keep white space at their ends",
         run: Run::Pure(xml::parse_xml),
     },
     Function {

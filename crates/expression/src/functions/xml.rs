@@ -2,7 +2,7 @@
 //!
 //! The document is a map with the name of its root element. An element with neither attributes nor children is its text
 //! (empty if it has none); any other element is a map of its attributes under `@name`, its children under their names, and its
-//! text, if any, under `#text`. Children of the same name become a list. Text is trimmed; comments, processing instructions
+//! text, if any, under `#text`. Children of the same name become a list. Text is trimmed, unless `trim` is false; comments, processing instructions
 //! and the document type are ignored. Only the five predefined entities of XML are expanded: nothing is fetched and nothing
 //! grows.
 
@@ -15,12 +15,13 @@ use value::{Key, Map, Value};
 use super::arguments::{Arguments, shorten};
 use super::{MAX_DEPTH, MAX_NODES};
 
-/// `parseXml(data, lists=)`.
+/// `parseXml(data, lists=, trim=)`.
 pub(super) fn parse_xml(arguments: &Arguments<'_>) -> Result<Value, String> {
     let text = &*arguments.document("data")?;
     let lists = arguments.names("lists")?.unwrap_or_default();
     let mut reader = Reader::from_str(text);
-    let mut tree = Tree { open: Vec::new(), root: None, lists, left: MAX_NODES };
+    let trims = arguments.flag("trim", true)?;
+    let mut tree = Tree { open: Vec::new(), root: None, lists, trims, left: MAX_NODES };
     loop {
         let step = reader.read_event().map_err(|error| error.to_string()).and_then(|event| tree.take(event));
         match step {
@@ -46,6 +47,8 @@ struct Tree<'a> {
     open: Vec<Element>,
     root: Option<(Key, Value)>,
     lists: Vec<&'a str>,
+    /// True if the text of an element without children loses white space at its ends. Beside children it always does.
+    trims: bool,
     left: usize,
 }
 
@@ -106,10 +109,10 @@ impl Tree<'_> {
 
     fn end(&mut self) {
         let Some(Element { name, mut members, text }) = self.open.pop() else { return };
-        let text = text.trim();
         let value = if members.is_empty() {
-            Value::from(text)
+            Value::from(if self.trims { text.trim() } else { &*text })
         } else {
+            let text = text.trim();
             if !text.is_empty() {
                 members.insert("#text", text);
             }

@@ -97,6 +97,7 @@ pub(super) const ALLOWED_ERROR_CODES: &[&str] = &["computed-statement"];
 pub const CHECK_WARNING_CODES: &[&str] = &[
     "body-without-method",
     "code-syntax",
+    "connector-changed",
     "credentials-in-log",
     "event-data",
     "joined-texts",

@@ -131,6 +131,11 @@ static AUTOMATION: &[ForeignKey] = &[
         None,
         "the work stands under `steps`, a list; each step names the next by its place in it",
     ),
+    key(
+        &["onCancel"],
+        None,
+        "steps after a cancellation stand under `finally`, with `if: outcome.status == 'cancelled'`",
+    ),
     key(&["alias", "title"], Some("name"), "what people call it is `name`"),
     key(
         &["env"],
@@ -245,7 +250,12 @@ pub(super) static STEP: &[ForeignKey] = &[
     rewritten(&["ignore_errors"], "write `onError: continue`", continue_on_error),
     key(&["failed_when"], None, "write a step after it: `if: …` with `fail: why`"),
     key(&["rescue", "catch"], Some("onError"), "the steps for a failure stand under `onError`"),
-    key(&["always"], None, "steps that always run stand under `finally`, at the top of the file"),
+    key(&["always", "ensure"], Some("finally"), "the steps that run however it ends stand under `finally`"),
+    key(
+        &["onCancel"],
+        None,
+        "steps after a cancellation stand under `finally`, with `if: outcome.status == 'cancelled'`; `onCancel: true` is a key of `undo`",
+    ),
     key(
         &["with_items"],
         Some("forEach"),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use expression::Expression;
+use expression::{Expression, Template};
 use model::automation::setting;
 use model::automation::{Concurrency, ConcurrencyPolicy, Retention, RetryRule, Setting, StepRetry};
 use model::retry::{ComputedRetry, RetryOn, RetryPolicy};
@@ -305,6 +305,17 @@ fn classes(items: &[Field<'_, '_>], diagnostics: &Diagnostics) -> Vec<RetryOn> {
     found
 }
 
+/// Reads the key of a concurrency. A text without an expression has a warning of its own.
+fn concurrency_key(node: &Node, diagnostics: &Diagnostics) -> Template {
+    let key = template(node, diagnostics);
+    if key.literal().is_some_and(|key| key.as_str().is_none()) {
+        let message = "`key` is the same for all executions, so it has no effect";
+        let help = "write an expression, like `${{ inputs.customer }}`, or remove it";
+        diagnostics.push(Diagnostic::warning("unused-setting", message, node.head()).help(help));
+    }
+    key
+}
+
 pub(super) fn concurrency(
     field: Field<'_, '_>,
     waits_for_answer: bool,
@@ -312,7 +323,7 @@ pub(super) fn concurrency(
 ) -> Option<Concurrency> {
     let mut reader = CONCURRENCY.open(field.node()?, diagnostics)?;
     let limit = count(reader.take("limit"), &setting::CONCURRENCY_LIMIT, diagnostics);
-    let key = reader.take("key").node().map(|node| template(node, diagnostics));
+    let key = reader.take("key").node().map(|node| concurrency_key(node, diagnostics));
     let policy = reader.take("policy");
     let given = policy.one_of(&POLICIES);
     if waits_for_answer && given == Some(ConcurrencyPolicy::Queue) {

@@ -276,7 +276,10 @@ impl crate::test_run::TestRun<'_> {
         {
             return StartResult::Refused(error.to_string());
         }
-        let condition = self.ingress.evaluate_trigger_condition(&mount, &plan.payload).await;
+        let condition = match self.ingress.evaluate_trigger_condition(&mount, &plan.payload).await {
+            Ok(condition) => condition,
+            Err(error) => return StartResult::Refused(error.to_string()),
+        };
         let accepted = match condition.start() {
             None => return StartResult::Accepted,
             Some(None) => self.ingress.replay(plan).await.map(|_| ()),

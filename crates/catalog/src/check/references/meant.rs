@@ -282,12 +282,12 @@ impl Checker<'_> {
         let word = trigger.keyword();
         let position = read.position(2);
         let Some(other) = trigger::kind_with_result(name) else {
-            let message = format!("the results of a `{word}` trigger have no `{name}`");
+            let message = format!("the results of this trigger, `{word}`, have no `{name}`");
             let diagnostic = Diagnostic::error("unknown-member", message, position.span);
             return Some(position.nearest(diagnostic, name, known));
         };
         let message =
-            format!("`{name}` is a result of a `{other}` trigger, but this one is a `{word}` trigger");
+            format!("`{name}` is a result of triggers of the kind `{other}`, but this one is `{word}`");
         Some(Diagnostic::error("unknown-member", message, position.span).allowed(known.iter().copied()))
     }
 }

@@ -1,7 +1,7 @@
 //! Checks the types of step results: the fields that expressions read, and the inputs that receive them.
 //!
 //! Reports only certain errors: undeclared results, computed values and partially parsed files have an unknown type,
-//! which matches everything. Codes: `unknown-field`, `no-list`, `wrong-input`, `never-equal`, `whole-step`, `event-data`.
+//! which matches everything. Codes: `unknown-field`, `no-list`, `wrong-input`, `never-equal`, `unreachable-case`, `whole-step`, `event-data`.
 
 mod compared;
 mod event_data;
@@ -17,6 +17,7 @@ mod statuses;
 mod tests;
 mod types;
 mod whole_step;
+mod words;
 
 use std::collections::HashSet;
 
@@ -36,7 +37,8 @@ use self::resolve::Unresolved;
 pub(super) use self::resolve::{field_types, resolve};
 pub(crate) use self::saved::body as saved_body;
 pub(super) use self::types::Types;
-use super::Consumer;
+pub(super) use self::words::Words;
+use super::{Consumer, NameKind, Spelling};
 
 /// Types from outside of the file.
 pub(super) struct Surroundings<'a> {
@@ -48,6 +50,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) called: &'a dyn Fn(&str) -> Option<ResultType>,
     /// Returns the triggers that an own event starts.
     pub(super) consumers: &'a dyn Fn(&str) -> Vec<Consumer>,
+    /// Returns the project's spellings of a name, by its folded form.
+    pub(super) spellings: &'a dyn Fn(NameKind, &str) -> Vec<Spelling>,
 }
 
 /// Checks all uses of step results in the file.
@@ -57,10 +61,17 @@ pub(super) fn check<'a>(
     registry: &'a Registry,
     surroundings: Surroundings<'a>,
 ) -> Vec<Diagnostic> {
-    let consumers = surroundings.consumers;
+    let (consumers, spellings) = (surroundings.consumers, surroundings.spellings);
     let types = Types::new(automation, unreadable, registry, surroundings);
-    let mut checker =
-        Checker { automation, registry, types, consumers, reported: HashSet::new(), found: Vec::new() };
+    let mut checker = Checker {
+        automation,
+        registry,
+        types,
+        consumers,
+        spellings,
+        reported: HashSet::new(),
+        found: Vec::new(),
+    };
     checker.all();
     checker.found
 }
@@ -70,6 +81,7 @@ struct Checker<'a> {
     registry: &'a Registry,
     types: Types<'a>,
     consumers: &'a dyn Fn(&str) -> Vec<Consumer>,
+    spellings: &'a dyn Fn(NameKind, &str) -> Vec<Spelling>,
     /// Diagnostics already reported; an expression may read a path twice.
     reported: HashSet<(Span, &'static str)>,
     found: Vec<Diagnostic>,
@@ -89,7 +101,10 @@ impl<'a> Checker<'a> {
             match &step.verb {
                 Verb::Action(call) => self.inputs(call, step),
                 Verb::ForEach(each) => self.items(&each.items, step),
-                Verb::Switch(switch) => self.status_cases(switch, step),
+                Verb::Switch(switch) => {
+                    self.status_cases(switch, step);
+                    self.cases(switch, step);
+                }
                 Verb::Wait(WaitStep::Computed(length)) => self.pause(length, step),
                 Verb::Wait(WaitStep::Until(until)) => self.instant(until, step),
                 Verb::WaitFor(wait) => wait.until.iter().for_each(|until| self.instant(until, step)),
@@ -126,6 +141,9 @@ impl<'a> Checker<'a> {
             self.statuses(expression, at);
         }
         for compared in expression.comparisons() {
+            if self.misspelt_words(expression, &compared, at) {
+                continue;
+            }
             let kind = |path: &Reference| self.types.reference(path, at);
             let span = self.part(expression, compared.operands[0].at.start..compared.end);
             if let Some(diagnostic) = compared::never(expression, &compared, &kind, span) {

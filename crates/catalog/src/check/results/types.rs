@@ -126,6 +126,9 @@ impl<'a> Types<'a> {
         if let Some(each) = at.and_then(|step| self.loop_of(root, step)) {
             return Some((self.item(each), 1));
         }
+        if let Some(found) = member_of_error(path) {
+            return Some(found);
+        }
         if root == "trigger" {
             if path.get(1).is_some_and(|name| name == "id") {
                 return None;
@@ -152,6 +155,9 @@ impl<'a> Types<'a> {
                 match path.get(2).map(|key| key.as_str()) {
                     Some("results") => return Some((self.step(&step.id), 3)),
                     Some("ok") => return Some((ResultType::Boolean, 3)),
+                    Some("timedOut") if matches!(step.verb, Verb::WaitFor(_)) => {
+                        return Some((ResultType::Boolean, 3));
+                    }
                     None => whole_step(step, self.step(&step.id)),
                     Some(_) => return None,
                 }
@@ -494,6 +500,24 @@ impl<'a> Types<'a> {
             resolve(&self.template(&each.items, Some(parent)), &[Link::Every]).unwrap_or_default()
         })
     }
+}
+
+/// Returns the type of a member of the error of a step, or of the execution.
+fn member_of_error(path: &[Key]) -> Option<(ResultType, usize)> {
+    let depth = match path {
+        [root, ..] if root == "error" => 2,
+        [root, error, ..] if root == "outcome" && error == "error" => 3,
+        [root, _, error, ..] if root == "steps" && error == "error" => 4,
+        _ => return None,
+    };
+    let kind = match path.get(depth - 1)?.as_str() {
+        "kind" | "message" | "step" => ResultType::Text,
+        "code" | "requestId" => ResultType::Text.or_null(),
+        "status" | "retryAfterMs" => ResultType::Integer.or_null(),
+        "outcomeUnknown" => ResultType::Boolean.or_null(),
+        _ => return None,
+    };
+    Some((kind, depth))
 }
 
 /// Returns the type of the data that a trigger declares for its event; `None` if it takes any.

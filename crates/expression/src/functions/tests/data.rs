@@ -68,6 +68,7 @@ fn xml_becomes_maps_lists_and_texts() {
 fn elements_can_be_declared_as_lists() {
     check_text("<a><b>1</b></a>", "parseXml(x, lists=['b']).a.b", r#"["1"]"#);
     check_text("<a><b>1</b><b>2</b></a>", "parseXml(x, ['b']).a.b", r#"["1","2"]"#);
+    check_text("<a>\n<b> 1 </b>\n</a>", "parseXml(x, trim=false)", r#"{"a":{"b":" 1 "}}"#);
     check_text(
         "<a/>",
         "parseXml(x, 'b')",

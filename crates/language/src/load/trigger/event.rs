@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use model::automation::{EventTrigger, OwnEventTrigger, SpannedName, Trigger, WebhookTrigger};
+use model::automation::{
+    ChallengeGuard, ChallengeKey, EventTrigger, OwnEventTrigger, SpannedName, Trigger, WebhookTrigger,
+};
 use serde_json::json;
 use text::diagnostic::{Diagnostic, Diagnostics, Source};
 use text::units::MAX_DURATION;
@@ -90,17 +92,27 @@ pub(super) fn without(reader: &mut MapReader<'_, '_>, kind: &str, diagnostics: &
 }
 
 /// The webhook that receives the requests of an event: its sender signs with `secret` as the preset defines. `None` if
-/// there is no such preset, or if it needs more than a secret.
+/// there is no such preset, or if it needs more than a secret. `challenge` is the preset that answers its questions before the first event.
 #[must_use]
-pub fn event_webhook(preset: &str, secret: &str) -> Option<WebhookTrigger> {
+pub fn event_webhook(preset: &str, challenge: Option<&str>, secret: &str) -> Option<WebhookTrigger> {
     // JSON is YAML.
-    let written = json!({ "methods": ["POST"], "verify": { "preset": preset, "secret": secret } });
+    let mut written = json!({ "methods": ["POST"], "verify": { "preset": preset, "secret": secret } });
+    if let Some(challenge) = challenge {
+        written["challenge"] = challenge.into();
+    }
     let diagnostics = Diagnostics::new(Arc::new(Source::new("event", written.to_string())));
     let webhook = parse(&diagnostics).and_then(|node| webhook::lower(&node, &diagnostics))?;
     match webhook {
-        Trigger::Webhook(webhook) if diagnostics.error_count() == 0 => Some(*webhook),
+        Trigger::Webhook(webhook) if diagnostics.error_count() == 0 => Some(*webhook).filter(is_open),
         _ => None,
     }
+}
+
+/// True if anybody may have the answer to the challenge, which needs no secret then.
+fn is_open(webhook: &WebhookTrigger) -> bool {
+    webhook.challenge.as_ref().is_none_or(|challenge| {
+        challenge.rule.guard == ChallengeGuard::Open && matches!(challenge.key, ChallengeKey::None)
+    })
 }
 
 #[cfg(test)]
@@ -109,10 +121,13 @@ mod tests {
 
     #[test]
     fn the_webhook_of_an_event_is_verified_by_its_preset() {
-        let webhook = event_webhook("github", "s3cret").expect("there is such a preset");
+        let webhook = event_webhook("github", None, "s3cret").expect("there is such a preset");
         assert!(webhook.verify.is_some());
         assert_eq!(webhook.methods, ["POST"]);
-        assert!(event_webhook("basic", "s3cret").is_none());
-        assert!(event_webhook("gitbub", "s3cret").is_none());
+        let asks = event_webhook("github", Some("microsoftGraph"), "s3cret").expect("there is such a preset");
+        assert!(webhook.challenge.is_none() && asks.challenge.is_some());
+        assert!(event_webhook("github", Some("graph"), "s3cret").is_none());
+        assert!(event_webhook("basic", None, "s3cret").is_none());
+        assert!(event_webhook("gitbub", None, "s3cret").is_none());
     }
 }

@@ -1,0 +1,113 @@
+//! The oracle of changes and silences: each is told once, and nothing is written while all is well.
+
+use std::collections::BTreeSet;
+
+use futures_util::FutureExt as _;
+use jiff::{SignedDuration, Timestamp};
+use model::Status;
+use model::execution::Event;
+use model::payload::{EmittedEvent, Payload};
+use store::ExecutionRow;
+use value::Value;
+
+use super::generator::{CHANGED, CHANGES, QUIET_AUTOMATION, SILENCE, SILENCES};
+use super::world::World;
+
+/// The longest time after the deadline of a silence until it is told: the engine may crash meanwhile, or try again.
+const LATE: SignedDuration = SignedDuration::from_mins(1);
+
+/// Checks after each life that a subject under watch has one value in the state, which is written once.
+pub(super) fn check_writes(world: &World) -> Result<(), String> {
+    for name in SILENCES {
+        for (key, version, _) in watched(world, name) {
+            let known = world.state().watched.insert((name.to_owned(), key.clone()), version);
+            if known.is_some_and(|known| known != version) {
+                return Err(format!("since when `{name}` watches `{key}` was written again"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks that each change and each silence has started a handler once.
+pub(super) fn check(world: &World, rows: &[ExecutionRow], now: Timestamp) -> Result<(), String> {
+    let changes = of(world, rows, CHANGES);
+    let told: u64 =
+        changes.iter().filter_map(|event| event.data.get("count")?.to_text().parse::<u64>().ok()).sum();
+    let happened = world.state().changes * CHANGED.len() as u64;
+    if told != happened {
+        return Err(format!("{happened} changes happened, and a handler heard of {told}"));
+    }
+    for name in SILENCES {
+        let subjects = watched(world, name).len();
+        if subjects != 1 {
+            return Err(format!("`{name}` watches {subjects} subjects, and was to watch 1"));
+        }
+        let silences = of(world, rows, name);
+        let distinct: BTreeSet<Timestamp> = silences.iter().filter_map(since).collect();
+        if distinct.len() != silences.len() {
+            return Err(format!("`{name}` heard of {} silences {} times", distinct.len(), silences.len()));
+        }
+        if name == SILENCES[0] {
+            check_successes(world, rows, &distinct, now)?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the silences begin with a success or with the watch, and that each gap between them is told.
+fn check_successes(
+    world: &World,
+    rows: &[ExecutionRow],
+    told: &BTreeSet<Timestamp>,
+    now: Timestamp,
+) -> Result<(), String> {
+    let successes = rows.iter().filter(|row| row.automation.as_str() == QUIET_AUTOMATION);
+    let successes = successes.filter(|row| row.status == Status::Succeeded);
+    let mut ends: BTreeSet<Timestamp> = successes.filter_map(|row| row.finished_at).collect();
+    ends.extend(watched(world, SILENCES[0]).iter().filter_map(|(_, _, since)| *since));
+    if let Some(other) = told.iter().find(|told| !ends.contains(told)) {
+        return Err(format!("a silence since {other} was told, when nothing had succeeded"));
+    }
+    // Times in which the wall clock was set cannot be compared.
+    if world.state().is_clock_set {
+        return Ok(());
+    }
+    let next = ends.iter().skip(1).copied().chain([now]);
+    for (end, next) in ends.iter().copied().zip(next) {
+        let silence = next.duration_since(end);
+        if silence < SILENCE && told.contains(&end) {
+            return Err(format!("a silence since {end} was told, and the next success was at {next}"));
+        }
+        if silence > SILENCE + LATE && !told.contains(&end) {
+            return Err(format!("the silence from {end} to {next} was not told"));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the events that started executions of an Automation.
+fn of(world: &World, rows: &[ExecutionRow], automation: &str) -> Vec<EmittedEvent> {
+    let own = rows.iter().filter(|row| row.automation.as_str() == automation);
+    let event = |row: &ExecutionRow| match world.events(row.id).first()? {
+        Event::Started { payload, .. } => match &**payload {
+            Payload::Emitted(event) => Some(event.clone()),
+            _ => None,
+        },
+        _ => None,
+    };
+    own.filter_map(event).collect()
+}
+
+fn since(event: &EmittedEvent) -> Option<Timestamp> {
+    event.data.get("since")?.to_text().parse().ok()
+}
+
+/// Returns the subjects that a trigger watches, with the versions of their values and the time since when it does.
+fn watched(world: &World, automation: &str) -> Vec<(String, u64, Option<Timestamp>)> {
+    let scope = format!("watch:{automation}");
+    let rows = world.memory.open().list_state(&scope, None, 10).now_or_never();
+    let rows = rows.expect("nothing waits in memory").expect("it is read");
+    let since = |value: &Value| value.get("since")?.to_text().parse().ok();
+    rows.into_iter().map(|row| (row.key, row.entry.version, since(&row.entry.value))).collect()
+}
