@@ -42,6 +42,7 @@ FENCE = re.compile(r"^(?P<indent> *)(?P<marks>`{3,})(?P<language>[\w-]*) *(?P<ki
 CONNECTIONS = {
     "mainAnthropic": 'type: anthropic.key\nwith: {key: "${{ secrets.key }}"}\n',
     "mainDiscord": 'type: discord.bot\nwith: {token: "${{ secrets.token }}"}\n',
+    "mainGoogleDrive": 'type: googleDrive.serviceAccount\nwith: {email: a@example.com, key: "${{ secrets.key }}"}\n',
     "mainGoogleSheets": 'type: googleSheets.serviceAccount\nwith: {email: a@example.com, key: "${{ secrets.key }}"}\n',
     "mainHubspot": 'type: hubspot.token\nwith: {token: "${{ secrets.token }}"}\n',
     "mainJira": 'type: jira.token\nwith: {site: "https://example.atlassian.net", email: a@example.com, token: "${{ secrets.token }}"}\n',

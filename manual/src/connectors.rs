@@ -30,6 +30,31 @@ pub(crate) fn page(registry: &Registry, connector: &Connector) -> anyhow::Result
     Ok(text)
 }
 
+/// The page about the keys of calls: the placement of each connector, and the actions that another attempt may repeat.
+pub(crate) fn call_keys(registry: &Registry) -> String {
+    let mut text = "# Keys of calls\n\nHow the services of the connectors take [the key of a call](../guarantees.md), which is the same for each \
+                    attempt at a step. If the answer to an action of the last column is lost, another attempt changes the data once \
+                    more: a `retry` of it is the warning [`repeated-write`](../diagnostics/steps.md#repeated-write).\n\n\
+                    | Connector | Key | Repeated by another attempt |\n|---|---|---|\n"
+        .to_owned();
+    for connector in registry.connectors() {
+        let Some(key) = &connector.idempotency else { continue };
+        let sends =
+            connector.actions.iter().filter_map(|name| registry.action(name)).filter(|action| {
+                action.spec().effect == Effect::Write && connector::show(&***action).is_some()
+            });
+        let sends: Vec<_> = sends.collect();
+        if sends.is_empty() {
+            continue;
+        }
+        let repeated = sends.iter().filter(|action| action.repeats_change(&|_| None));
+        let name = |name: &str| name.split('.').next_back().map(|name| format!("`{name}`"));
+        let repeated: Vec<String> = repeated.filter_map(|action| name(&action.spec().name)).collect();
+        cells(&mut text, [&format!("`{}`", connector.name), &key.in_words(), &repeated.join(", ")]);
+    }
+    text
+}
+
 fn action(text: &mut String, spec: &ActionSpec) -> anyhow::Result<()> {
     let _ = write!(text, "\n## {}\n\n{}.", spec.name, spec.title);
     if let Some(about) = &spec.description {

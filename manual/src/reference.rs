@@ -27,6 +27,7 @@ pub(crate) fn files() -> anyhow::Result<Vec<File>> {
         let text = connectors::page(registry, connector)?;
         files.push(File { path: format!("actions/{}.md", connector.name), text });
     }
+    files.push(File { path: "call-keys.md".to_owned(), text: connectors::call_keys(registry) });
     Ok(files)
 }
 

@@ -29,7 +29,7 @@ const LEVELS: [&[&str]; 14] = [
 ];
 
 /// External crates that only some product crates may use, with the reason. A `*` at the end matches any suffix.
-const AT_HOME: [(&str, &[&str], &str); 52] = [
+const AT_HOME: [(&str, &[&str], &str); 56] = [
     ("opentelemetry*", &["telemetry"], "only telemetry knows OpenTelemetry"),
     ("reqwest", &["connector"], "only connector calls other systems"),
     ("lettre", &["connector"], "only connector calls other systems"),
@@ -41,6 +41,10 @@ const AT_HOME: [(&str, &[&str], &str); 52] = [
     ("tokio-postgres*", &["store-postgres", "systems"], "only the stores and systems know SQL"),
     ("postgres-protocol", &["systems"], "only the stores and systems know SQL"),
     ("csv*", &["expression", "systems"], "only expression and systems read CSV"),
+    ("calamine", &["systems"], "only systems reads documents, in a worker"),
+    ("ego-tree", &["systems"], "only systems reads documents, in a worker"),
+    ("scraper", &["systems"], "only systems reads documents, in a worker"),
+    ("zip", &["systems"], "only systems reads documents, in a worker"),
     ("deadpool*", &["store-postgres"], "only the stores know SQL"),
     ("axum*", &["server"], "only server knows HTTP serving"),
     ("hyper", &["server"], "only server knows HTTP serving"),

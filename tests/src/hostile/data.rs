@@ -27,6 +27,14 @@ const PAUSE: Duration = Duration::from_secs(2);
 const LISTS: usize = 9;
 /// The hosts that answer with a large body. A daemon bounds its calls to one host.
 const LARGE_HOSTS: usize = 8;
+/// The cells of a sheet: as many as one may have.
+const SHEET: (usize, usize) = (100, 19_999);
+/// The bytes of a file of zeros, which is packed to a thousandth.
+const ZEROS: usize = 8_000_000;
+/// The elements of a page, each inside of the one before.
+const DEPTH: usize = 20_000;
+/// The documents of each kind at a time.
+const DOCUMENTS: usize = 4;
 /// The texts of 20 bytes in a body of 5 MB.
 const TEXTS: usize = 240_000;
 
@@ -74,6 +82,7 @@ pub async fn run_data(
     rows.push(("binary bodies into an answer that is read slowly", rig.row(answers).await?));
     let fetches = rig.row(fetch(&rig.client, &address("fetch"), &large_hosts, amounts.bodies)).await?;
     rows.push(("answers of 5 MB into calls", fetches));
+    rows.push(("sheets, bombs and deep pages", rig.row(documents(&rig.client, &address)).await?));
     let large = start(&rig.client, &address("lists"), "{}").await?;
     let received = start(&rig.client, &address("received"), &text).await?;
     let shared = start(&rig.client, &address("shared"), "{}").await?;
@@ -181,6 +190,26 @@ async fn send_bodies(
         answers.push(Err(format!("{made} of {accepted} calls were made")));
     }
     answers
+}
+
+/// Sends sheets of as many cells as they may have, files that are packed to a thousandth, and pages of deep elements.
+async fn documents(client: &reqwest::Client, address: &dyn Fn(&str) -> String) -> Vec<Result<u16, String>> {
+    let (columns, rows) = SHEET;
+    let names: Vec<String> = (0..columns).map(|column| format!("c{column}")).collect();
+    let row = format!("{}1\n", "1,".repeat(columns - 1));
+    let kinds = [
+        ("sheets", bytes::Bytes::from(format!("{}\n{}", names.join(","), row.repeat(rows)))),
+        ("bombs", bytes::Bytes::from(vec![0; ZEROS])),
+        ("pages", bytes::Bytes::from("<div>".repeat(DEPTH))),
+    ];
+    let send = |(name, body): &(&str, bytes::Bytes)| {
+        let request = client.post(address(name)).header("content-type", "text/csv").body(body.clone());
+        async move {
+            let answer = request.send().await.map_err(|error| error.to_string())?;
+            Ok(answer.status().as_u16())
+        }
+    };
+    join_all(kinds.iter().cycle().take(kinds.len() * DOCUMENTS).map(send)).await
 }
 
 /// Starts calls of hosts that answer with a large body, and waits until all have been made.
@@ -302,5 +331,18 @@ fn write_automations(project: &Project, slow: SocketAddr) -> io::Result<()> {
     write("received", "sync", json!([{"set": {"a": 1}}]))?;
     let twice = json!({"set": {"s": "${{ [vars.s, vars.s] }}"}});
     write("shared", "sync", json!([{"set": {"s": [1]}}, {"repeat": {"max": 100}, "steps": [twice]}]))?;
+    let body = "${{ trigger.results.rawBody }}";
+    let sheet = json!({"name": "A", "rows": body, "format": "csv"});
+    let book = json!({"id": "book", "action": "sheet.write", "with": {"sheets": [sheet]}});
+    let read =
+        json!({"action": "sheet.read", "with": {"file": "${{ steps.book.results.file }}", "as": "csv"}});
+    write("sheets", "sync", json!([book, read]))?;
+    let pack =
+        json!({"id": "pack", "action": "zip.pack", "with": {"files": [{"name": "zeros", "content": body}]}});
+    let unpack = json!({"file": "${{ steps.pack.results.file }}"});
+    let is_refused = json!({"action": "zip.unpack", "with": unpack, "onError": "continue"});
+    write("bombs", "sync", json!([pack, is_refused]))?;
+    let text = json!({"action": "html.text", "with": {"html": body}, "onError": "continue"});
+    write("pages", "sync", json!([text]))?;
     write("others", "sync", json!([{"respond": {"json": {"ok": true}}}]))
 }

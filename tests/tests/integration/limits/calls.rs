@@ -15,6 +15,17 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         ),
     ),
     (
+        "a [connector of others]",
+        elsewhere(
+            &[("crates/cli/src/commands/connectors/source.rs", "a_connector_has_limits")],
+            &[
+                ("crates/cli/src/commands/connectors/source.rs", "const MAX_FILES: usize = 100;"),
+                ("crates/cli/src/commands/connectors/source.rs", "const MAX_SIZE: u64 = 4 << 20;"),
+                ("crates/cli/src/commands/connectors/source.rs", "const MAX_DEPTH: usize = 8;"),
+            ],
+        ),
+    ),
+    (
         "a file that a step writes",
         elsewhere(
             &[("crates/connector/src/file_sink.rs", "a_file_has_a_size_limit_and_little_of_it_in_memory")],

@@ -347,14 +347,24 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         ),
     ),
     (
-        "time in which [events of the engine](engine-events.md) wait for a trigger that is not in force",
+        "texts of an error that [`cogwork.failure`]",
+        elsewhere(
+            &[(
+                "crates/engine/tests/suite/other_failures.rs",
+                "a_failure_with_long_texts_ends_its_execution_and_is_told_with_their_begin",
+            )],
+            &[("crates/runtime/src/engine_events.rs", "const MAX_ERROR_TEXT: usize = 4 << 10;")],
+        ),
+    ),
+    (
+        "time in which [own events](own-events.md) and [events of the engine](engine-events.md) wait for a trigger that is not in force",
         elsewhere(
             &[(
                 "crates/engine/tests/suite/moved_triggers.rs",
                 "events_of_a_trigger_that_is_not_in_force_wait_some_minutes_for_it",
             )],
             &[(
-                "crates/ingress/src/outbox/engine/mod.rs",
+                "crates/ingress/src/outbox/mod.rs",
                 "const FORSAKEN: SignedDuration = SignedDuration::from_mins(10);",
             )],
         ),

@@ -19,7 +19,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 ("crates/model/src/automation/trigger.rs", "pub const MAX: usize = 500;"),
                 ("crates/model/src/automation/trigger.rs", "Self { max: 100, within: Duration::ZERO }"),
                 ("crates/ingress/src/source/intake.rs", "pub(super) const MAX_BYTES: usize = 8 << 20;"),
-                ("crates/ingress/src/source/mod.rs", "const MAX_INTAKES: usize = 4;"),
+                ("crates/ingress/src/source/state.rs", "const MAX_INTAKES: usize = 4;"),
             ],
         ),
     ),

@@ -4,6 +4,7 @@
 mod calls;
 mod code;
 mod daemon;
+mod documents;
 mod executions;
 mod expressions;
 mod messages;
@@ -66,6 +67,7 @@ fn tried() -> impl Iterator<Item = &'static (&'static str, Tried)> {
         outages::ROWS,
         triggers::ROWS,
         calls::ROWS,
+        documents::ROWS,
     ];
     all.into_iter().flatten()
 }

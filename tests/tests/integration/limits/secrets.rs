@@ -29,7 +29,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                     "COMMAND_TIMEOUT: Duration = Duration::from_secs(5);",
                 ),
                 ("crates/connector/src/secret_provider/mod.rs", "const RESPONSE_BYTES: usize = 512 << 10;"),
-                (PROGRAM, "const MAX_OUTPUT: u64 = 64 << 10;"),
+                (PROGRAM, "const MAX_OUTPUT: usize = 64 << 10;"),
             ],
         ),
     ),
