@@ -75,7 +75,7 @@ fn action(text: &mut String, spec: &ActionSpec) -> anyhow::Result<()> {
     inputs(text, spec.inputs.iter(), &[]);
     let words = spec.result.clone().unwrap_or_else(|| spec.results.describe());
     let _ = write!(text, "\nResult: {}.\n", words.trim_end_matches('.'));
-    if let Some(object) = object_in(&spec.results).filter(|object| !object.fields.is_empty()) {
+    if let Some(object) = spec.results.object_within().filter(|object| !object.fields.is_empty()) {
         text.push_str("\n| Field | Type | Meaning |\n|---|---|---|\n");
         fields(text, object, "", &mut Vec::new());
     }
@@ -126,7 +126,7 @@ fn fields<'a>(text: &mut String, object: &'a ObjectType, above: &str, shown: &mu
         let kind = if field.optional { format!("{kind}, optional") } else { kind };
         let name = format!("{above}{}", field.name);
         cells(text, [&format!("`{name}`"), &kind, field.description.as_deref().unwrap_or_default()]);
-        let Some(inner) = object_in(&field.kind) else { continue };
+        let Some(inner) = field.kind.object_within() else { continue };
         match inner.name.as_deref() {
             Some(name) if shown.contains(&name) => continue,
             Some(name) => shown.push(name),
@@ -134,16 +134,6 @@ fn fields<'a>(text: &mut String, object: &'a ObjectType, above: &str, shown: &mu
         }
         let list = if matches!(field.kind, ResultType::List { .. }) { "[]" } else { "" };
         fields(text, inner, &format!("{name}{list}."), shown);
-    }
-}
-
-/// The map with known entries that a value is, or that it holds.
-fn object_in(kind: &ResultType) -> Option<&ObjectType> {
-    match kind {
-        ResultType::Object(object) => Some(object),
-        ResultType::List { items: inner } | ResultType::Map { values: inner } => object_in(inner),
-        ResultType::OneOf { types } => types.iter().find_map(object_in),
-        _ => None,
     }
 }
 

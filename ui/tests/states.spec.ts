@@ -48,7 +48,7 @@ test("empty: each list of a new project explains itself with a button and a comm
       ["/executions", "No execution matches", "cogwork start", "Choose an automation"],
       ["/inbox", "Nothing waits for a person", "waitFor", ""],
       ["/events", "No automation sends an event", "cogwork events emit", "New automation that an event starts"],
-      ["/messages", "No automation starts by messages of a broker", "cogwork sources", "New automation"],
+      ["/messages", "No enabled automation starts by messages of a broker", "cogwork sources", "New automation"],
       ["/connections", "No connection yet", "cogwork connectors", "New connection"],
       ["/state", "No value in this scope", "cogwork state set", "Keep the first value"],
       ["/access", "No token but the admin token", "cogwork token create", "Create a token"],

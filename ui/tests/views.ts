@@ -224,7 +224,7 @@ export const VIEWS: View[] = [
     page: "Messages",
     name: "the messages of brokers",
     path: () => "/messages",
-    act: (page) => expect(page.getByRole("heading", { name: "Messages", exact: true }).or(page.getByText("No automation starts by messages")).last()).toBeVisible(),
+    act: (page) => expect(page.getByRole("heading", { name: "Messages", exact: true }).or(page.getByText("No enabled automation starts by messages")).last()).toBeVisible(),
   },
   { page: "Connections", name: "connections", path: () => "/connections", act: (page) => expect(page.getByRole("row").nth(1)).toBeVisible() },
   { page: "Connectors", name: "connectors", path: () => "/connectors", act: (page) => expect(page.getByText("wiki").first()).toBeVisible() },

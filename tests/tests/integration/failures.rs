@@ -152,6 +152,24 @@ async fn a_missing_secret_of_a_connection_is_named_with_its_variable() {
 }
 
 #[tokio::test]
+async fn many_missing_secrets_are_named_in_one_line_and_a_few_with_their_places() {
+    for (count, is_one_line) in [(5, false), (6, true)] {
+        let mut site = Site::new(&[("ping", "trigger: {manual: {}}\nsteps: [{set: {x: 1}}]\n")]);
+        for number in 1..=count {
+            let text = format!("type: http.bearer\nwith: {{token: \"${{{{ secrets.key{number} }}}}\"}}\n");
+            site.project.write(&format!("connections/c{number}.yaml"), &text).unwrap();
+        }
+        site.start().await;
+        let line = format!("{count} secrets are not set: key1, key2, key3");
+        let words = if is_one_line { line.as_str() } else { "connections/c5.yaml:2" };
+        site.daemon().wait_for_output(words).await.unwrap();
+        let output = site.daemon().output();
+        assert_eq!(output.contains("warning[missing-secret]"), !is_one_line, "{output}");
+        assert_eq!(output.contains(&line), is_one_line, "{output}");
+    }
+}
+
+#[tokio::test]
 async fn a_refused_webhook_request_gets_its_error_code() {
     let small = "trigger: {webhook: {mode: sync, maxBody: 1KiB}}\nsteps: []\n";
     let off = "trigger: {webhook: {}}\nenabled: false\nsteps: []\n";

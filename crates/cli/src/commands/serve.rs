@@ -1,6 +1,6 @@
 //! `cogwork serve`
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -269,9 +269,40 @@ struct Reporter {
     silent: bool,
     /// By path.
     shown: BTreeMap<String, Arc<Report>>,
+    /// The messages of missing secrets that one line has told of, by path.
+    summarised: BTreeMap<String, Vec<String>>,
 }
 
+/// The number of missing secrets that are shown with their lines. More of them, as in a new copy of a project, are named in one line.
+const MAX_SHOWN_SECRETS: usize = 5;
+
 impl Reporter {
+    /// Names missing secrets in one line if they are many. Returns the reports to show with their lines.
+    fn summarise(&mut self, missing: Vec<Report>) -> Vec<Report> {
+        let messages = |report: &Report| -> Vec<String> {
+            report.entries().into_iter().map(|entry| entry.message.to_string()).collect()
+        };
+        self.summarised.retain(|path, told| {
+            let now = missing.iter().find(|report| report.source().path() == path);
+            now.is_some_and(|report| messages(report) == *told)
+        });
+        let is_told = |report: &Report| self.summarised.contains_key(report.source().path());
+        let untold: Vec<Report> = missing.into_iter().filter(|report| !is_told(report)).collect();
+        if untold.iter().map(|report| report.entries().len()).sum::<usize>() <= MAX_SHOWN_SECRETS {
+            return untold;
+        }
+        let all: BTreeSet<String> = untold.iter().flat_map(messages).collect();
+        let names: Vec<&str> = all.iter().filter_map(|message| message.split('`').nth(1)).collect();
+        output::say(format_args!(
+            "{} secrets are not set: {}. What needs one fails, or does not start; `cogwork secrets set NAME` stores one, and `cogwork validate` shows who needs it.\n",
+            names.len(),
+            names.join(", ")
+        ));
+        self.summarised
+            .extend(untold.iter().map(|report| (report.source().path().to_owned(), messages(report))));
+        Vec::new()
+    }
+
     /// Logs missing secrets, each once while it is missing.
     fn log(&mut self, missing: &[Report]) {
         let now: BTreeMap<String, Arc<Report>> = missing
@@ -288,7 +319,7 @@ impl Reporter {
     }
 
     fn new(format: LogFormat) -> Self {
-        Self { silent: format == LogFormat::Json, shown: BTreeMap::new() }
+        Self { silent: format == LogFormat::Json, shown: BTreeMap::new(), summarised: BTreeMap::new() }
     }
 
     fn report(&mut self, engine: &Engine) {
@@ -301,7 +332,7 @@ impl Reporter {
         let grave = catalog.reports().filter(|report| report.has_errors() || report.warning_count() > 0);
         let mut grave: BTreeMap<String, Arc<Report>> =
             grave.map(|report| (report.source().path().to_owned(), report.clone())).collect();
-        for report in missing {
+        for report in self.summarise(missing) {
             let path = report.source().path().to_owned();
             let whole = match grave.get(&path) {
                 Some(told) => told.with(report.diagnostics().iter().cloned()),

@@ -155,6 +155,17 @@ impl ResultType {
         if let Self::OneOf { types } = self { types } else { std::slice::from_ref(self) }
     }
 
+    /// Returns the map type with known entries that this type is or contains; of a union, the first.
+    #[must_use]
+    pub fn object_within(&self) -> Option<&ObjectType> {
+        match self {
+            Self::Object(object) => Some(object),
+            Self::List { items: inner } | Self::Map { values: inner } => inner.object_within(),
+            Self::OneOf { types } => types.iter().find_map(Self::object_within),
+            _ => None,
+        }
+    }
+
     /// Infers the type of a value.
     #[must_use]
     pub fn infer(value: &Value) -> Self {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::{Args, Subcommand as Choice};
 use connector::{ConnectionType, Connector, ProofKind, Registry};
-use model::action::{ActionSpec, Effect, InputSpec, InputType, ObjectType, ResultType};
+use model::action::{ActionSpec, Effect, InputSpec, InputType, ObjectType};
 use serde_json::json;
 use text::diagnostic::nearest;
 
@@ -299,7 +299,7 @@ fn add_input(table: &mut Table, input: &InputSpec, secret: bool, depth: usize) -
 fn results(spec: &ActionSpec) -> anyhow::Result<()> {
     let words = spec.result.clone().unwrap_or_else(|| spec.results.describe());
     output::data(format_args!("\n{}\n  {}", paint(STRONG, "RESULTS"), plain(&words)))?;
-    let Some(object) = object_in(&spec.results) else { return Ok(()) };
+    let Some(object) = spec.results.object_within() else { return Ok(()) };
     let mut table = Table::new(&["FIELD", "TYPE", "MEANS"]);
     add_fields(&mut table, object, 0, &mut Vec::new());
     output::data("")?;
@@ -313,23 +313,13 @@ fn add_fields<'a>(table: &mut Table, object: &'a ObjectType, depth: usize, shown
         let kind = field.kind.describe();
         let kind = if field.optional { format!("{kind}, optional") } else { kind };
         table.row([&name, &kind, field.description.as_deref().unwrap_or_default()]);
-        let Some(inner) = object_in(&field.kind) else { continue };
+        let Some(inner) = field.kind.object_within() else { continue };
         match inner.name.as_deref() {
             Some(name) if shown.contains(&name) => continue,
             Some(name) => shown.push(name),
             None => {}
         }
         add_fields(table, inner, depth + 1, shown);
-    }
-}
-
-/// The map type with known entries that a type is or contains.
-fn object_in(kind: &ResultType) -> Option<&ObjectType> {
-    match kind {
-        ResultType::Object(object) => Some(object),
-        ResultType::List { items: inner } | ResultType::Map { values: inner } => object_in(inner),
-        ResultType::OneOf { types } => types.iter().find_map(object_in),
-        _ => None,
     }
 }
 
