@@ -65,6 +65,14 @@ pub(crate) fn what(on: &WaitReason) -> String {
         WaitReason::Event { name } => format!("the event `{}`", plain(&cut(name, QUESTION))),
         WaitReason::Approval { .. } => "an answer".to_owned(),
         WaitReason::Call { execution } => format!("execution {execution}"),
+        WaitReason::Operation { id, looks } => {
+            let times = match looks {
+                0 => "not looked yet".to_owned(),
+                1 => "looked once".to_owned(),
+                looks => format!("looked {looks} times"),
+            };
+            format!("the operation `{}` ({times})", plain(&cut(id, QUESTION)))
+        }
     }
 }
 
@@ -80,6 +88,9 @@ pub(crate) fn call(call: &CallRecord) -> String {
 pub(crate) fn waits(on: &WaitReason, until: Option<Timestamp>) -> String {
     match (on, until.map(time::local)) {
         (WaitReason::Time, Some(until)) => format!("waits until {until}"),
+        (on @ WaitReason::Operation { .. }, Some(until)) => {
+            format!("waits for {}, looks at {until}", what(on))
+        }
         (on, Some(until)) => format!("waits for {} until {until}", what(on)),
         (on, None) => format!("waits for {}", what(on)),
     }
@@ -124,6 +135,7 @@ pub(crate) fn short(pauses: &runtime::Pauses) -> String {
         (_, Some(event), _) => format!(" for the event `{event}`"),
         (_, _, Some(execution)) => format!(" for execution {execution}"),
         (PauseKind::Retry, ..) => " for its next try".to_owned(),
+        (PauseKind::Operation, ..) => " for the work of a service".to_owned(),
         _ => String::new(),
     };
     let step = if first.step.is_empty() { String::new() } else { format!(" at `{}`", first.step) };

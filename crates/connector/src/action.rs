@@ -16,6 +16,7 @@ use crate::http::{
     transport_failure,
 };
 use crate::log::LogSink;
+use crate::stages::{Progress, Reached, StatusExample};
 use crate::static_inputs::{InputProblem, StaticInputs};
 use crate::trace::Trace;
 
@@ -56,6 +57,21 @@ pub trait Action: Send + Sync {
     /// # Errors
     /// Returns the reason why there is no result, as a record for people and for `onError`.
     async fn call(&self, call: Call<'_>) -> Result<Value, ActionError>;
+
+    /// True if a call takes several requests, and goes on from a checkpoint when it is repeated: [`Action::advance`] is called in place of
+    /// [`Action::call`].
+    fn has_stages(&self) -> bool {
+        false
+    }
+
+    /// Calls an action with stages: begins, or goes on from a checkpoint. An error leaves the checkpoint as it is.
+    ///
+    /// # Errors
+    /// As for [`Action::call`].
+    async fn advance(&self, call: Call<'_>, reached: Option<Reached<'_>>) -> Result<Progress, ActionError> {
+        let _ = reached;
+        self.call(call).await.map(Progress::Ended)
+    }
 
     /// Builds the first request of a call with these checked inputs, without sending it; `None` if the action sends
     /// no request.
@@ -99,6 +115,11 @@ pub trait Action: Send + Sync {
 
     /// Returns the response in the example of the action; `None` if the example has none.
     fn example_answer(&self) -> Option<&Value> {
+        None
+    }
+
+    /// Returns the last response to a look in the example of the action; `None` if its response is all.
+    fn example_status(&self) -> Option<&StatusExample> {
         None
     }
 

@@ -142,12 +142,15 @@ pub struct SubscribedEvent {
     pub with: Map,
     /// Its input for our webhook address.
     pub url: String,
-    /// Its input for the secret that authenticates the sender; `None` if the connection has the secret.
+    /// Its input for the secret that authenticates the sender; `None` if Cogwork does not make the secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
-    /// The input of the connection with the secret that authenticates the sender; `None` if Cogwork makes the secret.
+    /// The input of the connection with the secret that authenticates the sender; `None` if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify_secret: Option<String>,
+    /// The path in its result to the secret that authenticates the sender; `None` if the application does not give one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret_from: Option<String>,
     /// The path to the id of the subscription in its result.
     pub id: String,
     /// The full name of the action that cancels the subscription.

@@ -17,6 +17,7 @@
 //! * `connection`: connection types and their credentials
 //! * `input`: checks inputs
 //! * `static_inputs`: the inputs of a step that are known before it runs
+//! * `stages`: calls that take several requests, with their checkpoints
 //! * `event`: events of other applications
 //! * `source`: messages of brokers
 //! * `http`: the client with its guard, limits, redirects, failures and cassettes
@@ -45,6 +46,7 @@ pub mod oauth;
 pub mod oidc;
 pub mod secret_provider;
 pub mod source;
+pub mod stages;
 
 mod against;
 mod import;
@@ -76,5 +78,6 @@ pub use manifest::{Idempotency, Proof, ProofKind, Shown, show};
 pub use native::http_request::is_http_call;
 pub use registry::{BuildSystemAction, Connector, Registry, manifest_schema};
 pub use source::{Broker, Fate, Message, MessageSource, SourceOptions, StreamedEvent, TakeLimits};
+pub use stages::{Checkpoint, Pause, Progress, Reached, StatusExample};
 pub use static_inputs::{InputProblem, StaticInputs};
 pub use trace::{ParseTraceError, TRACE_HEADER, Trace};

@@ -2,7 +2,6 @@
 
 use model::action::{ActionError, ErrorKind};
 use model::failpoint::{Failpoint, FailpointAction};
-use value::Value;
 
 use crate::context::Context;
 
@@ -21,10 +20,10 @@ impl Context {
     }
 
     /// Runs a call with an effect between the failpoints before and after it.
-    pub(crate) async fn with_failpoints(
+    pub(crate) async fn with_failpoints<T>(
         &self,
-        call: impl Future<Output = Result<Value, ActionError>>,
-    ) -> Result<Value, ActionError> {
+        call: impl Future<Output = Result<T, ActionError>>,
+    ) -> Result<T, ActionError> {
         let failed = || ActionError::new(ErrorKind::Network, "a failpoint made it fail");
         if self.fails_at(Failpoint::BeforeEffect).await {
             return Err(failed());

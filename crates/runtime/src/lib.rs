@@ -29,6 +29,7 @@
 //! * `connections`: tokens, logins and statistics of connections
 //! * `secrets`: the values of secrets
 //! * `project_secrets`: the secrets that the project requires
+//! * `subscription_secrets`: the secrets that applications give with their subscriptions
 //! * `store_secret`: the key from which tokens are derived
 //! * `vault`: the encrypted secrets in the store
 //! * `credentials`: removes the credentials of senders from payloads
@@ -102,6 +103,7 @@ mod secrets;
 mod settings;
 mod statistics;
 mod store_secret;
+mod subscription_secrets;
 mod timer;
 mod trigger_inputs;
 mod vault;

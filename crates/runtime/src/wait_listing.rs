@@ -55,6 +55,8 @@ pub enum PauseKind {
     Approval,
     /// The end of a called execution.
     Call,
+    /// The next look at work that goes on at a service.
+    Operation,
     /// The next attempt.
     Retry,
 }
@@ -68,6 +70,7 @@ impl PauseKind {
             Self::Event => "event",
             Self::Approval => "approval",
             Self::Call => "call",
+            Self::Operation => "operation",
             Self::Retry => "retry",
         }
     }
@@ -88,10 +91,12 @@ impl Pause {
         let kind = match &wait {
             Wait { event: Some(_), .. } => PauseKind::Event,
             Wait { child: Some(_), .. } => PauseKind::Call,
+            Wait { step, .. } if step.ends_with(Wait::OPERATION) => PauseKind::Operation,
             Wait { step, .. } => kind(automation, step),
         };
         let event = wait.event.map(|event| event.name);
-        Self { step: wait.step, kind, until: wait.until, event, execution: wait.child }
+        let step = wait.step.trim_end_matches(Wait::OPERATION).to_owned();
+        Self { step, kind, until: wait.until, event, execution: wait.child }
     }
 }
 

@@ -139,6 +139,9 @@ impl TestRun<'_> {
             WaitReason::Call { .. } => {
                 format!("the step `{}` waits for the automation that it calls", pending.step)
             }
+            WaitReason::Operation { id, .. } => {
+                format!("the step `{}` waits for the operation `{id}` of the service", pending.step)
+            }
             WaitReason::Time => format!("the step `{}` waits for a time that does not come", pending.step),
         });
         let waits: Vec<String> = waits.collect();

@@ -18,7 +18,7 @@ export function describe(event: EventView | undefined): string {
     stepClosing: step.endsWith("#cut") ? `the lists of step${step.slice(0, -"#cut".length)} were cut off` : `step${step} ended: ${outcome}, its finally steps begin`,
     stepFinished: `step${step} ${outcome}`,
     stepCalled: `step${step} made a call`,
-    stepDated: step.endsWith("#begun") ? `step${step.slice(0, -"#begun".length)} began` : step.endsWith("#limit") ? `the time limit of the closing steps from${step.slice(0, -"#limit".length)} began` : `step${step} read the clock or the state`,
+    stepDated: step.endsWith("#begun") ? `step${step.slice(0, -"#begun".length)} began` : step.endsWith("#checkpoint") ? `how far the call of step${step.slice(0, -"#checkpoint".length)} has come was recorded` : step.endsWith("#limit") ? `the time limit of the closing steps from${step.slice(0, -"#limit".length)} began` : `step${step} read the clock or the state`,
     waiting: `step${step} waits`,
     signalled: `a signal came for step${step}`,
     waitEnded: `the wait of step${step} ended`,

@@ -86,6 +86,10 @@ function purpose({ on, until }: Pick<Pause, "on" | "until">): string {
       return until === undefined ? "for a pause to end" : `until ${clock(until)}, when its pause ends`;
     case "call":
       return "for an automation that it called";
+    case "operation": {
+      const looks = on.looks === 0 ? "not looked yet" : on.looks === 1 ? "looked once" : `looked ${on.looks} times`;
+      return `for the operation ${on.id} of the service; ${looks}${until === undefined ? "" : `, looks again at ${clock(until)}`}`;
+    }
   }
 }
 
@@ -150,6 +154,8 @@ export function cause(reason: DelayReason): string {
       return "a person";
     case "call":
       return "the automation that it called";
+    case "operation":
+      return `the operation ${reason.id} of the service`;
   }
 }
 

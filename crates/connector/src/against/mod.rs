@@ -11,9 +11,11 @@ mod schema;
 
 use serde_json::Value;
 
+use crate::action::Action;
 use crate::import::Document;
-use crate::manifest;
+use crate::manifest::{self, Shown};
 use crate::registry::Registry;
+use crate::stages::StatusExample;
 use operation::Exchange;
 
 /// A difference between a connector and the description of its service.
@@ -46,7 +48,10 @@ pub fn differences(registry: &Registry, name: &str, document: &Value) -> Result<
                 Some(exchange) => {
                     let mut messages = exchange.request_differences(&shown);
                     messages.extend(exchange.answer_differences(action.example_answer()));
-                    messages.extend(exchange.result_differences(&action.answer_type()));
+                    match action.example_status() {
+                        None => messages.extend(exchange.result_differences(&action.answer_type())),
+                        Some(status) => messages.extend(status_differences(&document, &**action, status)),
+                    }
                     messages
                 }
             },
@@ -55,6 +60,18 @@ pub fn differences(registry: &Registry, name: &str, document: &Value) -> Result<
         found.extend(messages.into_iter().map(|message| Difference { action: action.clone(), message }));
     }
     Ok(found)
+}
+
+/// Returns the differences between the last look at the operation of an example and the document.
+fn status_differences(document: &Document<'_>, action: &dyn Action, status: &StatusExample) -> Vec<String> {
+    let shown = Shown { request: status.request.clone(), body: None, headers: value::Map::new() };
+    let Some(exchange) = Exchange::find(document, &shown) else {
+        return vec![format!("the document has no operation for `{}`", shown.request)];
+    };
+    let mut messages = exchange.request_differences(&shown);
+    messages.extend(exchange.answer_differences(Some(&status.answer)));
+    messages.extend(exchange.result_differences(&action.answer_type()));
+    messages.into_iter().map(|words| format!("the look at the operation: {words}")).collect()
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub(crate) struct ErrorShape {
     /// Names of headers with the request id.
     pub request_id: Vec<String>,
     /// The mark of a refusal in a response with a good status; `None` if the status alone says it.
-    pub when: Option<RefusalMark>,
+    pub when: Option<Mark>,
     /// The codes of temporary errors, whose calls may be repeated.
     pub retry: Vec<String>,
     /// The codes of failures in the middle of the work: a change may have happened, and a read may be repeated.
@@ -42,23 +42,21 @@ pub(crate) struct ErrorShape {
     pub retry_after: Option<String>,
 }
 
-/// The mark of a refusal in a response whose status is good: `{"ok": false}`.
+/// A mark in the body of a response, such as that of a refusal: `{"ok": false}`.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct RefusalMark {
+pub(crate) struct Mark {
     /// The path in the body.
     pub path: String,
-    /// The value at the path; `None` for any value but `null`.
-    pub is: Option<Value>,
+    /// The values that the path may lead to; empty for any value but `null`.
+    pub is: Vec<Value>,
 }
 
-impl RefusalMark {
+impl Mark {
     /// True if the body has the mark.
     pub(crate) fn is_in(&self, body: &Value) -> bool {
-        match (value_at_path(body, &self.path), &self.is) {
-            (Some(found), Some(expected)) => found == *expected,
-            (Some(found), None) => !found.is_null(),
-            (None, _) => false,
-        }
+        let found = value_at_path(body, &self.path);
+        found
+            .is_some_and(|found| if self.is.is_empty() { !found.is_null() } else { self.is.contains(&found) })
     }
 }
 
@@ -149,6 +147,15 @@ impl ErrorShape {
             error = error.with_retry_after(wait.min(RetryPolicy::MAX_RETRY_AFTER));
         }
         error
+    }
+
+    /// Creates the error of an operation that has failed, as a response with a good status says. `message` names the operation.
+    pub(crate) fn failed_operation(&self, message: &str, response: &Response) -> ActionError {
+        let json = response.json().ok();
+        let code = json.as_ref().and_then(|body| first_text(body, &self.code));
+        let words = self.message_suffix(json.as_ref(), code.as_deref(), response).unwrap_or_default();
+        let error = self.response_error(ErrorKind::Response, format!("{message}{words}"), response);
+        code.into_iter().fold(error, ActionError::with_code)
     }
 
     /// Marks the error of a response whose code is one of `unknown`.

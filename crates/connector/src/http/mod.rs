@@ -58,7 +58,7 @@ pub use streaming_body::StreamingBody;
 
 pub(crate) use cassette::MadeCall;
 pub use failure::may_have_acted;
-pub(crate) use failure::{ErrorShape, RefusalMark, value_at_path};
+pub(crate) use failure::{ErrorShape, Mark, value_at_path};
 pub(crate) use host_health::CallOutcome;
 pub(crate) use request::{RateHeaders, RateUnit, RequestRules, decode, header};
 pub(crate) use response::BodyFormat;

@@ -2,18 +2,20 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, SET_COOKIE};
 use ::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
 use encoding_rs::Encoding;
-use model::{ActionError, ErrorKind};
+use jiff::Timestamp;
+use model::{ActionError, ErrorKind, RetryPolicy};
 use url::Url;
 use value::mime::{self, Parameters};
 use value::redact::Redactor;
 use value::{File, JsonLimits, Map, Value};
 
-use super::failure::NotJson;
+use super::failure::{NotJson, retry_after};
 
 /// Limits for parsing JSON responses. A page of 250 items with bodies stays far below them.
 const JSON_LIMITS: JsonLimits = JsonLimits { depth: 64, nodes: 1_000_000 };
@@ -81,6 +83,11 @@ impl Response {
     pub fn is_json(&self) -> bool {
         let media_type = self.media_type();
         matches!(media_type.as_str(), "application/json" | "text/json") || media_type.ends_with("+json")
+    }
+
+    /// Returns the wait that the service asks for, at most [`RetryPolicy::MAX_RETRY_AFTER`]; `None` if it does not.
+    pub(crate) fn retry_after(&self, now: Timestamp) -> Option<Duration> {
+        retry_after(self, now).map(|wait| wait.min(RetryPolicy::MAX_RETRY_AFTER))
     }
 
     /// Returns the headers as a map: names in lower case, repeated headers joined by `, `, cookies as a list.

@@ -9,6 +9,7 @@ use crate::action::Action;
 use crate::connection::BaseUrl;
 use crate::http::{Body, Request, decode};
 use crate::input::check_inputs;
+use crate::stages::StatusExample;
 
 /// The address of examples if the connector has none.
 const EXAMPLE_HOST: &str = "https://example.invalid";
@@ -25,6 +26,8 @@ pub(crate) struct Example {
     pub headers: Map,
     /// The response of the service.
     pub answer: Option<Value>,
+    /// The last look at the operation that the request starts.
+    pub status: Option<StatusExample>,
 }
 
 /// A difference between an example and the actual request.
@@ -42,7 +45,7 @@ pub(crate) enum Mismatch {
 
 /// Builds the request of `action` without sending it, and compares it with the example.
 pub(crate) fn check(action: &dyn Action, example: &Example) -> Result<(), Mismatch> {
-    let base = BaseUrl::parse(EXAMPLE_HOST, None).ok();
+    let base = base();
     let inputs = check_inputs(action.spec(), &example.with, &Reserved::nothing())
         .map_err(|error| Mismatch::With(error.into_message()))?;
     let Some(prepared) = action.prepare(&inputs, base.as_ref()) else { return Ok(()) };
@@ -68,6 +71,17 @@ pub(crate) fn check(action: &dyn Action, example: &Example) -> Result<(), Mismat
     Ok(())
 }
 
+/// Compares a request without a body with the request line of an example. Returns its own line if it differs.
+pub(super) fn line_mismatch(request: &Request, expected: &str) -> Option<String> {
+    let line = request.encoded().map(|request| line_of(&request)).ok()?;
+    (normal(&line) != normal(expected)).then_some(line)
+}
+
+/// Returns the address of examples.
+pub(super) fn base() -> Option<BaseUrl> {
+    BaseUrl::parse(EXAMPLE_HOST, None).ok()
+}
+
 /// The request of a call in the form of examples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shown {
@@ -86,7 +100,7 @@ pub struct Shown {
 pub fn show(action: &dyn Action) -> Option<Result<Shown, String>> {
     let spec = action.spec();
     let with = spec.example.as_map().cloned().unwrap_or_default();
-    let base = BaseUrl::parse(EXAMPLE_HOST, None).ok();
+    let base = base();
     let inputs = match check_inputs(spec, &with, &Reserved::nothing()) {
         Ok(inputs) => inputs,
         Err(error) => return Some(Err(error.into_message())),

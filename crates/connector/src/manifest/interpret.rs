@@ -14,6 +14,7 @@ use super::{
 use crate::action::{Action, Call, SendMode};
 use crate::connection::{BaseUrl, ResolvedConnection};
 use crate::http::{BodyFormat, Part, Request, Response, encode, may_have_acted};
+use crate::stages::{Progress, Reached, StatusExample};
 use crate::static_inputs::{InputProblem, StaticInputs};
 
 #[async_trait]
@@ -43,10 +44,18 @@ impl Action for RestAction {
     }
 
     fn answer_type(&self) -> ResultType {
-        self.definition.answers.clone()
+        match &self.definition.operation {
+            // The declared type is that of a part of the last response.
+            Some(operation) if operation.result.is_some() => ResultType::Any,
+            _ => self.definition.answers.clone(),
+        }
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Value, ActionError> {
+        if self.has_stages() {
+            let message = format!("`{}` can only be called by a step, which waits for it", self.spec().name);
+            return Err(ActionError::new(ErrorKind::Input, message));
+        }
         let connection = call.connection_for(&self.definition.spec)?;
         let base = self.head.address(connection.map(|connection| connection.base()))?;
         let result = if self.definition.is_download {
@@ -63,16 +72,43 @@ impl Action for RestAction {
                 None => body,
             }
         };
-        let vocabulary =
-            connection.map(ResolvedConnection::vocabulary).filter(|vocabulary| !vocabulary.is_empty());
-        Ok(match vocabulary {
-            Some(vocabulary) => vocabulary.value_from_service(&self.definition.spec.results, result),
-            None => result,
+        Ok(self.in_own_words(&call, result))
+    }
+
+    fn has_stages(&self) -> bool {
+        self.definition.operation.is_some() || self.definition.upload.is_some()
+    }
+
+    fn example_status(&self) -> Option<&StatusExample> {
+        self.definition.example_status.as_ref()
+    }
+
+    async fn advance(&self, call: Call<'_>, reached: Option<Reached<'_>>) -> Result<Progress, ActionError> {
+        let connection = call.connection_for(&self.definition.spec)?;
+        let base = self.head.address(connection.map(|connection| connection.base()))?;
+        let progress = match (&self.definition.operation, &self.definition.upload) {
+            (Some(operation), _) => self.operate(operation, &call, base, reached).await?,
+            (None, Some(upload)) => self.upload(upload, &call, base, reached).await?,
+            (None, None) => return self.call(call).await.map(Progress::Ended),
+        };
+        Ok(match progress {
+            Progress::Ended(result) => Progress::Ended(self.in_own_words(&call, result)),
+            progress => progress,
         })
     }
 }
 
 impl RestAction {
+    /// Returns a result in the words of automations.
+    fn in_own_words(&self, call: &Call<'_>, result: Value) -> Value {
+        let vocabulary =
+            call.connection.map(ResolvedConnection::vocabulary).filter(|vocabulary| !vocabulary.is_empty());
+        match vocabulary {
+            Some(vocabulary) => vocabulary.value_from_service(&self.definition.spec.results, result),
+            None => result,
+        }
+    }
+
     /// Sends the request for these inputs; a response of 4xx or 5xx is an error.
     pub(super) async fn send(
         &self,
@@ -84,6 +120,13 @@ impl RestAction {
         self.head.answered(call, &request, &self.head.subject, SendMode::Default).await
     }
 
+    /// Returns the inputs in the words of the service; `None` if it has no other words.
+    pub(super) fn translated(&self, call: &Call<'_>, inputs: &Map) -> Option<Map> {
+        let vocabulary =
+            call.connection.map(ResolvedConnection::vocabulary).filter(|vocabulary| !vocabulary.is_empty());
+        vocabulary.map(|vocabulary| vocabulary.to_service(&self.definition.spec.inputs, inputs))
+    }
+
     /// Builds the request for these inputs in the words of the service.
     pub(super) fn request(
         &self,
@@ -91,10 +134,7 @@ impl RestAction {
         base: &BaseUrl,
         inputs: &Map,
     ) -> Result<Request, ActionError> {
-        let vocabulary =
-            call.connection.map(ResolvedConnection::vocabulary).filter(|vocabulary| !vocabulary.is_empty());
-        let translated =
-            vocabulary.map(|vocabulary| vocabulary.to_service(&self.definition.spec.inputs, inputs));
+        let translated = self.translated(call, inputs);
         let inputs = translated.as_ref().unwrap_or(inputs);
         self.definition.request(&self.head, base, inputs, Some(call.idempotency_key))
     }
@@ -200,7 +240,7 @@ impl Definition {
             self.fixed.iter().map(|(place, value)| (place, value.clone())).chain(self.sent(inputs))
         {
             match place {
-                RequestLocation::Path => {}
+                RequestLocation::Path | RequestLocation::Upload => {}
                 // The link of a page has the parameters of the list.
                 RequestLocation::Query(_) if page.is_some() => {}
                 RequestLocation::Query(Some(name)) => request.add_query(name, &value),
@@ -268,8 +308,18 @@ impl Definition {
     }
 
     fn url(&self, base: &BaseUrl, inputs: &Map) -> Result<url::Url, ActionError> {
+        self.url_of(&self.path, base, inputs)
+    }
+
+    /// Returns the address with the inputs in a path.
+    pub(super) fn url_of(
+        &self,
+        pieces: &[Piece],
+        base: &BaseUrl,
+        inputs: &Map,
+    ) -> Result<url::Url, ActionError> {
         let mut path = String::new();
-        for piece in &self.path {
+        for piece in pieces {
             match piece {
                 Piece::Text(text) => path.push_str(text),
                 Piece::Input(name) => {
@@ -289,7 +339,7 @@ impl Definition {
     }
 
     /// Returns the inputs to send with their locations, without empty values and omitted defaults.
-    fn sent<'a>(&'a self, inputs: &'a Map) -> impl Iterator<Item = (&'a RequestLocation, Value)> {
+    pub(super) fn sent<'a>(&'a self, inputs: &'a Map) -> impl Iterator<Item = (&'a RequestLocation, Value)> {
         let given =
             self.wires.iter().filter_map(move |wire| Some((wire, wire.items(inputs.get(&wire.input)?))));
         given.filter(|(wire, value)| !is_empty(value) && wire.omit.as_ref() != Some(value)).flat_map(
@@ -333,6 +383,15 @@ impl Definition {
         Ok(())
     }
 
+    /// Parses the body of a response.
+    pub(super) fn body(&self, head: &Head, response: &Response) -> Result<Value, ActionError> {
+        if self.is_graphql {
+            return head.graphql_data(response);
+        }
+        let body = response.decode_body(self.answer);
+        body.map_err(|reason| self.unusable(head.errors.not_json(&head.subject, response, &reason)))
+    }
+
     /// Parses the body of a response, and for a list also the cursor of the next page.
     pub(super) fn read(
         &self,
@@ -341,13 +400,7 @@ impl Definition {
         inputs: &Map,
         response: &Response,
     ) -> Result<(Value, Option<Value>), ActionError> {
-        let body = if self.is_graphql {
-            head.graphql_data(response)?
-        } else {
-            response
-                .decode_body(self.answer)
-                .map_err(|reason| self.unusable(head.errors.not_json(&head.subject, response, &reason)))?
-        };
+        let body = self.body(head, response)?;
         if !self.fits(&body) {
             let found = if body.is_null() { "nothing".to_owned() } else { format!("a {}", body.kind()) };
             let status = response.status.as_u16();
@@ -369,12 +422,15 @@ impl Definition {
             return vec!["`errors.when` takes it for a refusal".to_owned()];
         }
         let data = if self.is_graphql { answer.get("data").unwrap_or_default() } else { answer.clone() };
-        self.answers.type_mismatches(&data)
+        match &self.operation {
+            Some(operation) => operation.first_answer_problems(&data),
+            None => self.answers.type_mismatches(&data),
+        }
     }
 
     /// True if the response has the declared kind, for maps and lists. A response of another kind would otherwise
     /// fail later, in another step.
-    fn fits(&self, body: &Value) -> bool {
+    pub(super) fn fits(&self, body: &Value) -> bool {
         let is_shape = |kind: &ResultType| {
             matches!(kind, ResultType::Object(_) | ResultType::Map { .. } | ResultType::List { .. })
         };
@@ -382,7 +438,7 @@ impl Definition {
     }
 
     /// Marks the error of an unusable response: if the request may change something, it probably did.
-    fn unusable(&self, error: ActionError) -> ActionError {
+    pub(super) fn unusable(&self, error: ActionError) -> ActionError {
         if self.spec.effect == Effect::Read { error } else { error.with_outcome_unknown() }
     }
 }

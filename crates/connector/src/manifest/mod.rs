@@ -9,11 +9,13 @@ mod example;
 pub(crate) mod fetch_all;
 mod graphql;
 mod interpret;
+mod operation;
 pub(crate) mod page;
 pub(crate) mod put;
 mod read;
 mod schema;
 mod service;
+mod upload;
 
 use std::sync::Arc;
 
@@ -26,13 +28,16 @@ use crate::action::Action;
 use crate::connection::{BaseUrl, ConnectionType};
 use crate::event::EventSpec;
 use crate::http::{BodyFormat, ErrorShape, RequestRules};
+use crate::stages::StatusExample;
 
 pub(crate) use example::Example;
 pub use example::{Shown, show};
 pub(crate) use interpret::empty_filter;
+pub(crate) use operation::Operation;
 pub(crate) use read::{examples, read};
 pub(crate) use schema::manifest as schema;
 pub use service::{Idempotency, Proof, ProofKind};
+pub(crate) use upload::{SessionLocation, Upload, UploadProtocol};
 
 /// A checked manifest.
 pub(crate) struct Manifest {
@@ -160,12 +165,18 @@ pub(crate) struct Definition {
     pub answers: ResultType,
     /// The pagination; `None` if the result is not a paged list.
     pub paging: Option<Paging>,
+    /// The work that the request starts; `None` if the response is all.
+    pub operation: Option<Operation>,
+    /// The upload of a file for which the request begins a session; `None` if it sends all.
+    pub upload: Option<Upload>,
     /// True if the request is a GraphQL query or mutation, whose result is the `data` of the response.
     pub is_graphql: bool,
     pub idempotency: Idempotency,
     pub rules: Arc<RequestRules>,
     /// The response to the request of the example; `None` if the example has none.
     pub example_answer: Option<Value>,
+    /// The last response of the example's operation; `None` without an operation.
+    pub example_status: Option<StatusExample>,
 }
 
 /// A part of a path: constant text, or an input.
@@ -203,6 +214,8 @@ pub(crate) enum RequestLocation {
     Header(Option<String>),
     /// A path in the body; `None` is the whole body.
     Body(Option<Vec<String>>),
+    /// The file that an upload sends.
+    Upload,
 }
 
 /// The encoding of the body.

@@ -434,3 +434,58 @@ async fn a_secret_of_the_connection_verifies_the_sender() {
     }
     stop(engine).await;
 }
+
+#[tokio::test]
+async fn a_secret_that_the_application_gives_is_kept_encrypted_and_verifies_the_sender() {
+    let mut peer = Peer::new().await;
+    let project = desk(&peer);
+    let own = DESK
+        .replace("      secret: secret\n", "      secretFrom: hook.secret\n")
+        .replace("  secret: {type: text}\n", "")
+        .replace(", secret: body secret", "")
+        .replace(", secret: s", "")
+        .replace("      challenge: microsoftGraph\n", "");
+    project.write("connectors/desk.yaml", &own);
+    let engine = project.start().await;
+    let (live, _) = tokens(&engine);
+    let status = async |engine: &Engine, secret: &str| {
+        let mut request = post("{}");
+        request.headers.push(("x-gitlab-token".to_owned(), secret.as_bytes().to_vec()));
+        soon(engine.ingress().receive(&live, request)).await.status
+    };
+    let asked = expect_request(&mut peer, "POST /subscriptions").await;
+    let secret = tests::canary::secret("hook");
+    assert_eq!(status(&engine, &secret).await, 503, "the secret is not known yet");
+    asked.answer(201, &format!(r#"{{"id": "a", "hook": {{"secret": "{secret}"}}}}"#)).await;
+    let made = queue_status(&engine, |one| !one.remote.is_null()).await;
+    assert_eq!((made.remote, made.error), (Value::from("a"), None));
+    assert_eq!((status(&engine, "other").await, status(&engine, &secret).await), (401, 200));
+    stop(engine).await;
+    let engine = project.start().await;
+    assert_eq!((status(&engine, "other").await, status(&engine, &secret).await), (401, 200));
+    std::fs::remove_file(project.path("automations/test.yaml")).expect("it is removed");
+    engine.reload().await;
+    expect_request(&mut peer, "DELETE /subscriptions/a").await.answer(204, "").await;
+    nothing_left(&engine).await;
+    let sealed = engine.store().list_state("vault", None, 10).await.expect("it is read");
+    assert!(sealed.is_empty(), "the secret is deleted with its subscription");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_subscription_whose_answer_has_no_secret_is_taken_back() {
+    let mut peer = Peer::new().await;
+    let project = desk(&peer);
+    let own = DESK
+        .replace("      secret: secret\n", "      secretFrom: hook.secret\n")
+        .replace("  secret: {type: text}\n", "")
+        .replace(", secret: body secret", "")
+        .replace(", secret: s", "");
+    project.write("connectors/desk.yaml", &own);
+    let engine = project.start().await;
+    expect_request(&mut peer, "POST /subscriptions").await.answer(201, r#"{"id": "a"}"#).await;
+    expect_request(&mut peer, "DELETE /subscriptions/a").await.answer(204, "").await;
+    let failed = queue_status(&engine, |one| one.error.is_some()).await;
+    assert_eq!(failed.error.as_deref(), Some("`desk.subscribe`: it returned no secret at `hook.secret`"));
+    stop(engine).await;
+}

@@ -70,7 +70,10 @@ impl Ingress {
             url: self.event_url(&mount, wanted.test),
             ..wanted.clone()
         };
-        if wanted.requested {
+        if wanted.requested && hook.secret_from.is_some() {
+            // The secret of a subscription whose answer was lost is unknown: it is made again.
+            self.delete_orphans(&catalog, &hook, &request).await?;
+        } else if wanted.requested {
             // An earlier request has an unknown result: the subscription may exist already.
             if let Some(remote) = self.adopt_orphan(&catalog, &hook, &request).await? {
                 // Its end is unknown, so it is renewed at once.
@@ -88,8 +91,45 @@ impl Ingress {
             .map_err(ActionError::into_message)?;
         let remote = result.path(&hook.id).filter(|id| !id.is_null());
         let remote = remote.ok_or_else(|| format!("`{}` returned no id at `{}`", hook.subscribe, hook.id))?;
+        if let Some(path) = &hook.secret_from
+            && let Err(error) = self.keep_given_secret(wanted, path, &result).await
+        {
+            self.delete_remote(&catalog, &hook, wanted, &remote).await?;
+            return Err(format!("`{}`: {error}", hook.subscribe));
+        }
         let next_at = renew.map(|renew| renew.next_at(&result, now));
         Ok(Subscribed { inputs, remote, next_at })
+    }
+
+    /// Keeps the secret that an application gave with a subscription, before the subscription counts as made.
+    async fn keep_given_secret(
+        &self,
+        wanted: &Subscription,
+        path: &str,
+        result: &Value,
+    ) -> Result<(), String> {
+        let secret = result.path(path).and_then(|secret| secret.as_str().map(str::to_owned));
+        let secret = secret.filter(|secret| !secret.is_empty());
+        let secret = secret.ok_or_else(|| format!("it returned no secret at `{path}`"))?;
+        let trigger = wanted.secret_trigger.as_ref().unwrap_or(&wanted.trigger);
+        let kept = self.context.keep_subscription_secret(trigger, wanted.test, &secret).await;
+        kept.map_err(|error| format!("the secret that it returned cannot be kept: {error}"))
+    }
+
+    /// Deletes the secret that an application gave with a subscription, unless another subscription of the address has taken its place.
+    pub(super) async fn forget_given_secret(&self, gone: &Subscription) {
+        let trigger = gone.secret_trigger.as_ref().unwrap_or(&gone.trigger);
+        let same = |one: &Subscription| {
+            one.id != gone.id
+                && one.test == gone.test
+                && one.secret_trigger.as_ref().unwrap_or(&one.trigger) == trigger
+        };
+        if self.subscriptions.table().all().any(|(one, ..)| same(one)) {
+            return;
+        }
+        if let Err(error) = self.context.forget_subscription_secret(trigger, gone.test).await {
+            tracing::warn!(trigger = %gone.trigger, %error, "the secret of a subscription that has ended could not be deleted");
+        }
     }
 
     /// Renews a subscription that would end. If the other application has it no more, the result has no remote id: it has to be made
@@ -231,13 +271,27 @@ impl Ingress {
         self.event_secret(first.as_ref().unwrap_or(trigger))
     }
 
-    /// Secret that authenticates the sender of a trigger's event, in the connection if the hook says so.
+    /// Secret that authenticates the sender of a trigger's event: in the connection, or given by the application, if the hook says so.
     pub(super) async fn sender_secret(
         &self,
         catalog: &Catalog,
-        mount: &Mount,
+        (mount, is_test): (&Mount, bool),
         hook: &SubscribedEvent,
     ) -> Result<String, ActionError> {
+        if hook.secret_from.is_some() {
+            let key = mount.key();
+            let first = self.subscriptions.table().secret_trigger(&key).cloned();
+            let secret = self.context.subscription_secret(first.as_ref().unwrap_or(&key), is_test);
+            let failed = |message| ActionError::new(model::action::ErrorKind::Connection, message);
+            let secret = secret.map_err(|error| failed(error.to_string()))?;
+            // The application may send before its answer, with the secret, has arrived: then it tries again.
+            // A challenge, which needs no secret, is answered until then.
+            let unknown = || hook.challenge.as_ref().map(|_| self.secret_of(&key));
+            return secret.map(|secret| secret.to_string()).or_else(unknown).ok_or_else(|| {
+                failed("the application has not given the secret yet".to_owned())
+                    .with_code(runtime::PROVIDER_FAILURE)
+            });
+        }
         let Some(input) = &hook.verify_secret else { return Ok(self.secret_of(&mount.key())) };
         let call = mount.on().call();
         let name = call.and_then(|call| call.connection.as_ref()?.literal()).map(|name| name.name.as_str());

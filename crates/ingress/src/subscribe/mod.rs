@@ -378,6 +378,9 @@ impl Ingress {
 
     /// Deletes a subscription. If the store refuses that, it stays in memory, and the deletion is repeated.
     async fn forget_subscription(&self, id: &str) {
+        if let Some(gone) = self.subscriptions.get(id) {
+            self.forget_given_secret(&gone).await;
+        }
         let deleted = self.context.store.delete_subscription(id).await;
         let mut table = self.subscriptions.table();
         let is_first = match &deleted {

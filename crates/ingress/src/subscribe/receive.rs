@@ -31,7 +31,7 @@ impl Ingress {
             return Err(Rejection::not_a_webhook());
         };
         check_enabled(route)?;
-        let secret = self.sender_secret(catalog, &route.mount, &hook).await.map_err(|error| {
+        let secret = self.sender_secret(catalog, (&route.mount, route.is_test), &hook).await.map_err(|error| {
             tracing::error!(trigger = %route.mount.key(), error = error.message, "a sender cannot be verified, and is refused");
             crate::hooks::without_key(&error)
         })?;

@@ -111,7 +111,8 @@ pub enum Event {
     /// Records the start time of a step and the state that it read, so that a replay gives the same values.
     ///
     /// Written for steps that read the clock or the automation's state, and for steps whose timeout includes pauses. With the mark
-    /// [`Event::BEGUN`] behind the step it shows only that the step has begun.
+    /// [`Event::BEGUN`] behind the step it shows only that the step has begun; with the mark [`Event::CHECKPOINT`], how far its call has
+    /// come.
     #[serde(rename = "stepDated")]
     StepContextRecorded {
         /// The time of the event.
@@ -233,6 +234,10 @@ impl Event {
     /// The mark behind the step of an [`Event::StepClosing`] that shows the end of lists side by side: of that step, or of the list that
     /// begins with it.
     pub const CUT: &str = "#cut";
+
+    /// The mark behind the step of an [`Event::StepContextRecorded`] whose `state` is the checkpoint of a call in stages: a repetition goes
+    /// on from there. The state is null if another attempt has to begin anew.
+    pub const CHECKPOINT: &str = "#checkpoint";
 
     /// The mark behind the first of some closing steps, in an [`Event::StepContextRecorded`] that shows when their time limit began.
     pub const LIMITED: &str = "#limit";
@@ -362,6 +367,13 @@ pub enum WaitReason {
         #[schema(value_type = String)]
         execution: ExecutionId,
     },
+    /// Waits until the next look at work that goes on at a service.
+    Operation {
+        /// The id that the service has given it.
+        id: String,
+        /// The number of looks so far.
+        looks: u32,
+    },
 }
 
 impl WaitReason {
@@ -373,6 +385,7 @@ impl WaitReason {
             Self::Event { .. } => "event",
             Self::Approval { .. } => "approval",
             Self::Call { .. } => "call",
+            Self::Operation { .. } => "operation",
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Executes an action step: commits what must precede the call, applies time limits, and records the result.
+//! Calls the action of a step: commits what must precede the call, applies time limits, and takes the result.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use catalog::{Catalog, NativeAction};
-use connector::{Action, AnswerMemory as _, Call, LogSink, ResolvedConnection, Trace};
+use connector::{Action, AnswerMemory as _, Call, LogSink, Progress, Reached, ResolvedConnection, Trace};
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use model::LogLevel;
@@ -14,6 +14,7 @@ use model::execution::{CallRecord, DelayReason, Origin};
 use value::{Map, Reserved, Value};
 
 use super::scope::Scope;
+use super::stages::callable;
 use super::step::Frame;
 use super::verbs::failed;
 use super::{Exit, Run};
@@ -54,7 +55,8 @@ impl Run {
         self.bounded(step, frame, self.connections.connect(catalog, name)).await?.map(Some).map_err(failed)
     }
 
-    pub(super) async fn action(
+    /// Calls the action of a step: begins, or goes on from the checkpoint of the call.
+    pub(super) async fn stage(
         &self,
         step: &Step,
         call: &ActionStep,
@@ -62,42 +64,40 @@ impl Run {
         attempt: u32,
         scope: &Scope,
         frame: &Frame,
-    ) -> Result<Value, Exit> {
+    ) -> Result<Progress, Exit> {
+        let checkpoint = self.journal.checkpoint(key);
+        if checkpoint.is_some() {
+            self.await_look(key, frame).await?;
+        }
         let catalog = self.context.catalog.load_full();
-        let Some(action) = catalog.registry().action(&call.action.name).cloned() else {
-            let message = format!("the action `{}` no longer exists", call.action.name);
-            return Err(failed(ActionError::new(ErrorKind::Input, message)));
-        };
+        let action = callable(&catalog, call, checkpoint.as_ref())?;
+        let checkpoint = checkpoint.map(|checkpoint| self.unsealed(key, checkpoint)).transpose()?;
         let (inputs, memory) = self.inputs(call, &action, key, scope, frame).await?;
         let call_effect = effect_of(&catalog, call);
         let effect = call_effect != Effect::Pure;
         let idempotency_key = if effect { format!("{}.{key}", self.journal.id()) } else { String::new() };
         let named = call.connection.as_ref().map(|setting| chosen_name(setting, frame)).transpose()?;
         let called = CallTarget::Action(action.spec());
-        let double = self.double(step, (key, &idempotency_key), (called, named, action.is_local()), &inputs);
+        // A call that goes on from a checkpoint is the call that has begun before.
+        let double = match checkpoint {
+            Some(_) => None,
+            None => self.double(step, (key, &idempotency_key), (called, named, action.is_local()), &inputs),
+        };
         let (takes_time, is_double) = (effect || double.is_some(), double.is_some());
         // A stub needs no credentials, and a test may have none.
         let wanted = named.filter(|_| double.is_none());
         let connection = self.connect(&catalog, wanted, (step, key, frame)).await?;
         let native = catalog::find_native(&call.action.name).filter(|_| double.is_none());
         let mut started_at = None;
-        if effect {
-            // In a parallel branch, only a recorded start shows after a crash that the event may have been sent.
-            let sends_beside_others = native == Some(NativeAction::Emit) && !scope.is_trunk();
-            let mut durably = sends_beside_others || step.on_interrupt == OnInterrupt::Fail;
-            // A write of the state is stored together with the end of its step.
-            let changes = call_effect == Effect::Write && !matches!(native, Some(NativeAction::State(_)));
-            let is_lasting = changes || durably;
-            // An execution whose writes are refused makes no change, since its result could not be stored.
-            durably |= changes && self.context.store.outage().is_some();
-            started_at = Some(self.begin_effect(call_effect, key, attempt, frame, durably).await?);
-            if is_lasting {
-                self.journal.call_begins(key)?;
-            }
+        if effect && checkpoint.is_none() {
+            started_at =
+                Some(self.begin_call(step, (key, attempt), call_effect, native, scope, frame).await?);
+        } else if effect && !self.context.may_act_soon().await {
+            return Err(Exit::ShuttingDown);
         }
         if let Some(native) = native {
             let value = self.native(native, &inputs, key, frame).await?;
-            return Ok(self.externalize_files(value).await);
+            return Ok(Progress::Ended(self.externalize_files(value).await));
         }
         let trace = started_at.map(|started_at| self.chain(key, attempt, started_at));
         let shows_credentials =
@@ -107,35 +107,67 @@ impl Run {
         let waits = memory.is_nothing() && !matches!(self.origin, Origin::Call { .. });
         let fixed = self.trigger_memory.saturating_add(scope.variables());
         let answers = self.context.answers_of_run(&self.memory, scope.results(), fixed, waits);
-        let future = match double {
-            Some(answer) => answer,
-            None => self.call_renewing(
-                &*action,
-                &catalog,
-                Call {
-                    inputs: &inputs,
-                    connection: connection.as_ref(),
-                    idempotency_key: &idempotency_key,
-                    memory: &memory,
-                    answers: &answers,
-                    http: &self.context.http,
-                    debug: call.debug,
-                    log: &log,
-                    trace: trace.as_ref(),
-                    files: self.context.file_access(),
-                    time_left: self.time_to_timeout(frame),
-                },
-            ),
+        let made = Call {
+            inputs: &inputs,
+            connection: connection.as_ref(),
+            idempotency_key: &idempotency_key,
+            memory: &memory,
+            answers: &answers,
+            http: &self.context.http,
+            debug: call.debug,
+            log: &log,
+            trace: trace.as_ref(),
+            files: self.context.file_access(),
+            time_left: self.time_to_timeout(frame),
         };
+        let renewed = OnceLock::new();
+        let made = (made, &renewed);
         let _live = self.tracked(action.is_local() && !is_double);
-        let bounded = if takes_time {
-            self.bounded(step, frame, self.context.with_failpoints(future)).await
+        let bounded = if action.has_stages() && !is_double {
+            let reached = checkpoint.as_ref();
+            let reached =
+                reached.map(|checkpoint| Reached { data: &checkpoint.data, age: self.age(checkpoint) });
+            let action = &*action;
+            let future = self.call_renewing(&catalog, made, move |call| action.advance(call, reached));
+            self.bounded(step, frame, self.context.with_failpoints(future)).await?
         } else {
-            Ok(future.await)
+            let future =
+                double.unwrap_or_else(|| self.call_renewing(&catalog, made, |call| action.call(call)));
+            let bounded = if takes_time {
+                self.bounded(step, frame, self.context.with_failpoints(future)).await?
+            } else {
+                future.await
+            };
+            bounded.map(Progress::Ended)
         };
         drop(log);
         self.note_wait(Some(key), DelayReason::Memory, answers.waited());
-        self.answered(call, connection.as_ref(), is_double, bounded?, &answers).await
+        self.answered(call, connection.as_ref(), is_double, bounded, &answers).await
+    }
+
+    /// Records the begin of a call with an outside effect, and returns its time.
+    async fn begin_call(
+        &self,
+        step: &Step,
+        (key, attempt): (&str, u32),
+        effect: Effect,
+        native: Option<NativeAction>,
+        scope: &Scope,
+        frame: &Frame,
+    ) -> Result<Timestamp, Exit> {
+        // In a parallel branch, only a recorded start shows after a crash that the event may have been sent.
+        let sends_beside_others = native == Some(NativeAction::Emit) && !scope.is_trunk();
+        let mut durably = sends_beside_others || step.on_interrupt == OnInterrupt::Fail;
+        // A write of the state is stored together with the end of its step.
+        let changes = effect == Effect::Write && !matches!(native, Some(NativeAction::State(_)));
+        let is_lasting = changes || durably;
+        // An execution whose writes are refused makes no change, since its result could not be stored.
+        durably |= changes && self.context.store.outage().is_some();
+        let started_at = self.begin_effect(effect, key, attempt, frame, durably).await?;
+        if is_lasting {
+            self.journal.call_begins(key)?;
+        }
+        Ok(started_at)
     }
 
     /// Guards to hold during a call in a test, so that its clock does not advance meanwhile. A local call may work on another thread.
@@ -144,30 +176,31 @@ impl Run {
         [doubles.track_live_call(), is_local.then(|| doubles.track_offloaded_work())]
     }
 
-    /// Calls an action. If the other system refuses the login, and its connection has other secrets by now than the call had, the call
-    /// is repeated once with these: what was refused has changed nothing.
-    fn call_renewing<'c>(
+    /// Calls an action with `make`. If the other system refuses the login, and its connection has other secrets by now than the call had, the call
+    /// is repeated once with these, which `renewed` holds: what was refused has changed nothing.
+    fn call_renewing<'c, T: 'c>(
         &'c self,
-        action: &'c dyn Action,
         catalog: &'c Catalog,
-        call: Call<'c>,
-    ) -> BoxFuture<'c, Result<Value, ActionError>> {
+        (call, renewed): (Call<'c>, &'c OnceLock<ResolvedConnection>),
+        make: impl Fn(Call<'c>) -> BoxFuture<'c, Result<T, ActionError>> + Send + 'c,
+    ) -> BoxFuture<'c, Result<T, ActionError>> {
         let Some(connection) = call.connection.filter(|_| self.context.secrets.has_providers()) else {
-            return action.call(call);
+            return make(call);
         };
         Box::pin(async move {
-            let refusal = match action.call(call.clone()).await {
+            let refusal = match make(call.clone()).await {
                 Err(error) if refuses_login(&error) => error,
                 result => return result,
             };
             self.context.secrets.renew(catalog, &connection.name).await;
-            let Ok(renewed) = self.connections.connect(catalog, &connection.name).await else {
+            let Ok(found) = self.connections.connect(catalog, &connection.name).await else {
                 return Err(refusal);
             };
+            let renewed = renewed.get_or_init(|| found);
             if renewed.values == connection.values {
                 return Err(refusal);
             }
-            action.call(Call { connection: Some(&renewed), ..call }).await
+            make(Call { connection: Some(renewed), ..call }).await
         })
     }
 
@@ -177,24 +210,25 @@ impl Run {
         call: &ActionStep,
         connection: Option<&ResolvedConnection>,
         is_double: bool,
-        result: Result<Value, ActionError>,
+        result: Result<Progress, ActionError>,
         answers: &Answers<'_>,
-    ) -> Result<Value, Exit> {
+    ) -> Result<Progress, Exit> {
         if let Some(connection) = connection {
             let now = self.context.clock.now();
             let error = result.as_ref().err().map(|error| self.journal.redact_error(error.clone()));
             self.connections.note(&connection.name, now, error.as_ref());
         }
-        let value = result.map_err(|mut error| {
+        let progress = result.map_err(|mut error| {
             // A stubbed failure is treated like one of the action.
             if is_double && is_outcome_unknown(&error) && self.action_effect(call) == Effect::Write {
                 error.outcome_unknown = true;
             }
             failed(error)
         })?;
+        let Progress::Ended(value) = progress else { return Ok(progress) };
         let value = self.externalize_files(self.within_limit(value)?).await;
         answers.settle(value.estimated_memory());
-        Ok(value)
+        Ok(Progress::Ended(value))
     }
 
     /// Records the start of an attempt with an external effect, after committing everything that it may depend on. Returns its

@@ -33,7 +33,7 @@ impl Run {
             self.journal.attempt_interrupted(key, tries.failed + 1);
         }
         loop {
-            if step.timeout.is_some() && spans_pauses(step) {
+            if step.timeout.is_some() && (spans_pauses(step) || self.has_stages(step)) {
                 // An inner wait may outlive this process, and the attempt's time limit must continue after a restart.
                 began = self.journal.started_at(key).map_or(began, |(_, steady)| steady.min(began));
                 self.journal.record_start(key, began.to_wall(self.context.clock.wall_offset()), None);

@@ -24,6 +24,7 @@ mod respond;
 mod scope;
 mod scope_wait;
 mod settings;
+mod stages;
 mod starter;
 mod step;
 mod step_input;

@@ -108,6 +108,14 @@ impl Run {
         }
     }
 
+    /// Waits until the due time of a recorded pause, however short: suspends the execution once all of its branches wait.
+    pub(super) async fn suspend_until(&self, due: Due, frame: &Frame) -> Result<(), Exit> {
+        if self.time_left(due).is_zero() {
+            return Ok(());
+        }
+        self.pause_beside(Some(due), WakeOn::Time, Some(frame)).await
+    }
+
     /// Waits for the next attempt of a step, or of the whole execution if `key` is empty. Ends early if the time of a step around it, or
     /// of the execution, is over.
     pub(super) async fn pause_before_try(
@@ -135,7 +143,7 @@ impl Run {
     }
 
     /// Time left until the due time; zero if it has passed.
-    fn time_left(&self, due: Due) -> Duration {
+    pub(super) fn time_left(&self, due: Due) -> Duration {
         match due {
             Due::At(at) => {
                 Duration::try_from(self.context.clock.now().duration_until(at)).unwrap_or_default()
@@ -361,6 +369,11 @@ impl Run {
         }
         self.record_pause(key, on, due, frame, false);
         Ok(())
+    }
+
+    /// Records that a step that waits goes on to wait, for the same thing and until another time.
+    pub(super) fn pause_goes_on(&self, key: &str, on: WaitReason, due: Due, frame: &Frame) {
+        self.record_pause(key, on, Some(due), frame, false);
     }
 
     /// Records that a step begins to wait. `stays_in_memory` is true if the execution is not suspended for it.

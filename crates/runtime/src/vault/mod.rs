@@ -16,6 +16,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use store::{News, Node, StateWrite, Store};
 use utoipa::ToSchema;
+use value::Value;
 use zeroize::Zeroizing;
 
 use crate::error::Error;
@@ -39,6 +40,8 @@ pub enum RowKind {
     Secret,
     /// OAuth tokens of a connection.
     Connection,
+    /// The secret that an application gave with the subscription of a trigger.
+    Subscription,
 }
 
 impl RowKind {
@@ -46,6 +49,7 @@ impl RowKind {
         match self {
             Self::Secret => format!("secret/{name}"),
             Self::Connection => format!("connection/{name}"),
+            Self::Subscription => format!("subscription/{name}"),
         }
     }
 }
@@ -331,6 +335,11 @@ impl Vault {
         Ok(Rotation { sealed, key, given })
     }
 
+    /// Returns true if the row exists.
+    pub(crate) fn has(&self, kind: RowKind, name: &str) -> bool {
+        self.rows.read().unwrap_or_else(PoisonError::into_inner).contains_key(&kind.row(name))
+    }
+
     /// Decrypts the value of a row; `None` if the row does not exist.
     pub(crate) fn read(&self, kind: RowKind, name: &str) -> Result<Option<Zeroizing<String>>, Error> {
         let row = kind.row(name);
@@ -338,6 +347,27 @@ impl Vault {
         let Some(Row { sealed, .. }) = rows.get(&row) else { return Ok(None) };
         let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
         sealed.open(&row, ring.as_ref()).map(Some)
+    }
+
+    /// Encrypts a value that is stored elsewhere under this name, with the key that encrypts secrets.
+    pub(crate) async fn seal(&self, name: &str, value: &str, now: Timestamp) -> Result<Value, Error> {
+        if self.key_ids().is_empty() {
+            let _writing = self.write_alone().await?;
+            self.ensure_key()?;
+        }
+        if let Some(problem) = self.obstacle().await {
+            return Err(Error::Vault(problem));
+        }
+        let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
+        let key = ring.as_ref().and_then(KeyRing::current);
+        let key = key.ok_or_else(|| Error::Vault("there is no key to encrypt with".to_owned()))?;
+        Ok(Sealed::seal(name, 1, now, value, key)?.to_value())
+    }
+
+    /// Decrypts a value of [`Self::seal`].
+    pub(crate) fn unseal(&self, name: &str, sealed: &Value) -> Result<Zeroizing<String>, Error> {
+        let sealed = Sealed::from_value(sealed).ok_or_else(|| Error::Vault("it is damaged".to_owned()))?;
+        sealed.open(name, self.ring.read().unwrap_or_else(PoisonError::into_inner).as_ref())
     }
 
     /// Stores a value durably.

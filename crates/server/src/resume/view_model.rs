@@ -85,7 +85,7 @@ impl ResumeView {
             // The answer may be stored before its step resumes.
             WaitReason::Approval { .. } => !answered(&pending.step),
             WaitReason::Event { .. } => true,
-            WaitReason::Time | WaitReason::Call { .. } => false,
+            WaitReason::Time | WaitReason::Call { .. } | WaitReason::Operation { .. } => false,
         });
         open.sort_by_key(|pending| (!is_question(pending), pending.since));
         let awaited_events = events.iter().filter_map(|event| match event {

@@ -52,6 +52,9 @@ pub struct EventWaiter {
 impl Wait {
     /// The maximum number of open waits of an execution.
     pub const MAX: usize = 10_000;
+
+    /// The mark behind a step that waits for the next look at work of a service, and not for its next attempt.
+    pub const OPERATION: &str = "#operation";
 }
 
 /// A waiting execution, as an item of a list.

@@ -70,7 +70,9 @@ impl<'a> Builder<'a> {
                 self.open(step, *at).attempt = Some((*attempt, *at));
             }
             Event::StepContextRecorded { at, step, .. } => {
-                self.open(step.strip_suffix(Event::BEGUN).unwrap_or(step), *at);
+                let marks = [Event::BEGUN, Event::CHECKPOINT];
+                let bare = marks.iter().find_map(|mark| step.strip_suffix(mark));
+                self.open(bare.unwrap_or(step), *at);
             }
             Event::StepCalled { at, step, call } => {
                 if let CallRecord::Execution { id } = call {

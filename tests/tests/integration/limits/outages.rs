@@ -107,6 +107,55 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         ),
     ),
     (
+        "[operations of services]",
+        elsewhere(
+            &[
+                (
+                    "crates/connector/src/manifest/operation.rs",
+                    "looks_become_rarer_and_never_pass_the_time_limit",
+                ),
+                (
+                    "crates/connector/src/manifest/tests/operation.rs",
+                    "an_operation_is_checked_where_it_is_read",
+                ),
+                (
+                    "crates/engine/tests/suite/operations.rs",
+                    "an_operation_that_does_not_end_fails_the_step_after_its_limit",
+                ),
+            ],
+            &[
+                (
+                    "crates/connector/src/manifest/operation.rs",
+                    "const MAX_PAUSE: Duration = Duration::from_secs(10 * 60);",
+                ),
+                (
+                    "crates/connector/src/manifest/read/operation.rs",
+                    "const EVERY: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);",
+                ),
+                (
+                    "crates/connector/src/manifest/read/operation.rs",
+                    "const MAX_AT_MOST: Duration = Duration::from_secs(30 * 86_400);",
+                ),
+            ],
+        ),
+    ),
+    (
+        "[uploads]",
+        elsewhere(
+            &[
+                ("crates/connector/src/manifest/tests/upload.rs", "an_upload_is_checked_where_it_is_read"),
+                (
+                    "crates/connector/src/manifest/tests/upload.rs",
+                    "an_upload_that_makes_no_progress_gives_up_after_five_failures",
+                ),
+            ],
+            &[
+                ("crates/connector/src/manifest/read/upload.rs", "const MAX_CHUNK: usize = 60 << 20;"),
+                ("crates/connector/src/manifest/upload.rs", "const MAX_FAILURES: u32 = 5;"),
+            ],
+        ),
+    ),
+    (
         "[subscriptions]",
         elsewhere(
             &[(

@@ -69,7 +69,7 @@ pub(super) struct List {
     #[arg(long, value_name = "STEP")]
     failed_step: Option<String>,
     /// Only executions with a step that waits so: time, event, approval, call, retry
-    #[arg(long, value_name = "KIND", value_parser = ["time", "event", "approval", "call", "retry"])]
+    #[arg(long, value_name = "KIND", value_parser = ["time", "event", "approval", "call", "operation", "retry"])]
     waiting_for: Option<String>,
     /// Only executions that took, or take, at least this long, such as `5s`
     #[arg(long, value_name = "DURATION", value_parser = text::units::parse_duration)]

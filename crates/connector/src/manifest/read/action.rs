@@ -11,7 +11,7 @@ use value::Value;
 
 use super::input::DeclaredInput;
 use super::types::Types;
-use super::{check_example, check_identifier, read_example, service};
+use super::{check_example, check_identifier, graphql, operation, read_example, service, upload};
 use crate::action::Action;
 use crate::http::{BodyFormat, RequestRules, decode};
 use crate::manifest::interpret::fits_text;
@@ -47,13 +47,16 @@ fn action(
     let title = reader.required("title").name().unwrap_or_default().to_owned();
     let description = reader.take("description").name().map(str::to_owned);
     let line = reader.required("request").text().and_then(|text| request_line(text, diagnostics));
-    let graphql = reader.take("graphql").map("a GraphQL call").and_then(graphql);
+    let graphql = reader.take("graphql").map("a GraphQL call").and_then(graphql::read);
     let mut wired = wired(reader.take("inputs"), declared, diagnostics);
     let mut fixed = fixed(reader.take("fixed"), diagnostics);
     let encoding = encoding(reader.take("encoding"), diagnostics);
     let is_download = download(&mut reader);
     let answer = reader.take("answer").choice(&BodyFormat::NAMES).map_or(BodyFormat::Json, BodyFormat::parse);
     let answer = if is_download { BodyFormat::Binary } else { answer };
+    let operation = operation::read(&mut reader);
+    let upload = upload::read(&mut reader, diagnostics);
+    upload::check(upload.as_ref(), &wired, &reader, diagnostics);
     let pages = pages(reader.take("paging"), head, diagnostics);
     let effect = reader.take("effect").one_of(&[("read", Effect::Read), ("write", Effect::Write)]);
     let (results, result) = types.results(reader.take("results")).unzip();
@@ -71,10 +74,11 @@ fn action(
     reader.finish();
     let line = line?;
     check_method(&line, line_span, graphql.is_some(), is_download, diagnostics);
-    check_graphql(graphql.as_ref(), &wired, diagnostics);
+    graphql::check(graphql.as_ref(), &wired, diagnostics);
     if let Some(call) = &graphql {
-        add_query(call, &mut fixed, example.as_mut().map(|(example, _)| example));
+        graphql::add_query(call, &mut fixed, example.as_mut().map(|(example, _)| example));
     }
+    let operation = operation.and_then(|draft| draft.checked(&wired, diagnostics));
     check_places(&line, line_span, &mut wired, &fixed, diagnostics);
     let (mut specs, wires): (Vec<_>, _) = wired.into_iter().map(|wired| (wired.spec, wired.wire)).unzip();
     add_list_inputs(&mut specs, pages.is_some());
@@ -102,10 +106,13 @@ fn action(
         is_download,
         answers,
         paging: pages,
+        operation,
+        upload,
         is_graphql: graphql.is_some(),
         rules: action_rules(head, own_key.as_ref(), redirects),
         idempotency: own_key.unwrap_or_else(|| head.idempotency.clone()),
         example_answer: example.as_ref().and_then(|(example, _)| example.answer.clone()),
+        example_status: example.as_ref().and_then(|(example, _)| example.status.clone()),
     };
     Some(checked(head, definition, example.as_ref(), diagnostics))
 }
@@ -119,6 +126,9 @@ fn checked(
 ) -> Arc<dyn Action> {
     if let Some((Example { answer: Some(answer), .. }, node)) = example {
         check_answer(&definition, head, answer, node, diagnostics);
+    }
+    if let Some((example, node)) = example {
+        operation::check_example(&definition, head, example, node, diagnostics);
     }
     let action: Arc<dyn Action> = Arc::new(RestAction { head: head.clone(), definition });
     // If the action has other errors, its example would only repeat them.
@@ -136,16 +146,6 @@ fn download(reader: &mut MapReader<'_, '_>) -> bool {
     reader.take("download").bool().unwrap_or(false)
 }
 
-/// Adds the query to the body, and to the body of the example, which shows the variables only.
-fn add_query(call: &GraphqlCall, fixed: &mut Vec<(RequestLocation, Value)>, example: Option<&mut Example>) {
-    let query = Value::from(call.query.as_str());
-    fixed.push((RequestLocation::Body(Some(vec!["query".to_owned()])), query.clone()));
-    if let Some(Example { body: Some(Value::Map(body)), .. }) = example {
-        let shown = body.iter().map(|(name, value)| (name.clone(), value.clone()));
-        *body = Arc::new([("query".into(), query)].into_iter().chain(shown).collect());
-    }
-}
-
 /// Adds the inputs of every list that the action does not declare itself, if the action is a list.
 fn add_list_inputs(specs: &mut Vec<InputSpec>, is_list: bool) {
     let mut own = if is_list { fetch_all::inputs() } else { Vec::new() };
@@ -153,7 +153,7 @@ fn add_list_inputs(specs: &mut Vec<InputSpec>, is_list: bool) {
     specs.extend(own);
 }
 
-fn usual_effect(line: &Line, graphql: Option<&GraphqlCall>) -> Effect {
+fn usual_effect(line: &Line, graphql: Option<&graphql::GraphqlCall>) -> Effect {
     let is_read = match graphql {
         Some(call) => !call.query.trim_start().starts_with("mutation"),
         None => matches!(line.method, Method::GET | Method::HEAD | Method::OPTIONS),
@@ -191,17 +191,6 @@ fn encoding(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Encoding>
     form
 }
 
-/// The query or mutation of an action.
-struct GraphqlCall {
-    query: String,
-}
-
-fn graphql(mut reader: MapReader<'_, '_>) -> Option<GraphqlCall> {
-    let query = reader.required("query").name().map(str::to_owned);
-    reader.finish();
-    Some(GraphqlCall { query: query? })
-}
-
 /// Reports a request that cannot carry a query, or that downloads nothing.
 fn check_method(
     line: &Line,
@@ -220,40 +209,6 @@ fn check_method(
         _ => return,
     };
     diagnostics.push(Diagnostic::error("wrong-place", message, line_span).help(help));
-}
-
-/// Reports variables that the query does not declare.
-fn check_graphql(call: Option<&GraphqlCall>, wired: &[Wired], diagnostics: &Diagnostics) {
-    let Some(call) = call else { return };
-    for input in wired {
-        for variable in input.wire.places.iter().filter_map(variable) {
-            if !declares(&call.query, variable) {
-                let message = format!("the query declares no variable `${variable}`");
-                diagnostics.push(Diagnostic::error("wrong-place", message, input.span));
-            }
-        }
-    }
-}
-
-/// The key of GraphQL requests with the variables.
-const VARIABLES: &str = "variables";
-
-fn variable(place: &RequestLocation) -> Option<&str> {
-    match place {
-        RequestLocation::Body(Some(path)) => match path.as_slice() {
-            [variables, name] if variables == VARIABLES => Some(name),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// True if the query uses the variable, of which the declaration is one use.
-fn declares(query: &str, name: &str) -> bool {
-    query.split('$').skip(1).any(|rest| {
-        rest.strip_prefix(name)
-            .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_'))
-    })
 }
 
 /// Reads the hosts to which the service may redirect a request.
@@ -291,14 +246,14 @@ fn answered(answer: BodyFormat) -> ResultType {
 }
 
 /// A request line: `GET /wiki/api/v2/pages/{pageId}?with=constants`.
-struct Line {
-    method: Method,
+pub(super) struct Line {
+    pub(super) method: Method,
     /// The parts of the path with their positions.
-    path: Vec<(Piece, Span)>,
-    query: Vec<(String, String)>,
+    pub(super) path: Vec<(Piece, Span)>,
+    pub(super) query: Vec<(String, String)>,
 }
 
-fn request_line(text: &Text, diagnostics: &Diagnostics) -> Option<Line> {
+pub(super) fn request_line(text: &Text, diagnostics: &Diagnostics) -> Option<Line> {
     let whole = text.locate_span(0, text.value.len());
     let refuse = |message: String, span: Span| {
         let help = "write a method and a path, like `GET /pages/{pageId}`";
@@ -356,10 +311,10 @@ fn pieces(path: &str, span: impl Fn(usize, usize) -> Span) -> Option<Vec<(Piece,
 }
 
 /// An input of an action, as read.
-struct Wired {
-    spec: InputSpec,
-    wire: InputPlacement,
-    span: Span,
+pub(super) struct Wired {
+    pub(super) spec: InputSpec,
+    pub(super) wire: InputPlacement,
+    pub(super) span: Span,
 }
 
 fn wired(field: Field<'_, '_>, declared: &[DeclaredInput], diagnostics: &Diagnostics) -> Vec<Wired> {
@@ -445,9 +400,12 @@ fn place(text: &Text, diagnostics: &Diagnostics) -> Option<RequestLocation> {
     let name = Some(name.trim()).filter(|name| !name.is_empty()).map(str::to_owned);
     match (kind, name) {
         ("path", None) => Some(RequestLocation::Path),
+        ("upload", None) => Some(RequestLocation::Upload),
         ("query", name) => Some(RequestLocation::Query(name)),
         ("header", name) => Some(RequestLocation::Header(name)),
-        ("variable", Some(name)) => Some(RequestLocation::Body(Some(vec![VARIABLES.to_owned(), name]))),
+        ("variable", Some(name)) => {
+            Some(RequestLocation::Body(Some(vec![graphql::VARIABLES.to_owned(), name])))
+        }
         ("body", path) => {
             Some(RequestLocation::Body(path.map(|path| path.split('.').map(str::to_owned).collect())))
         }

@@ -136,9 +136,14 @@ impl EventContext<'_> {
         let subscribe = self.action(reader.required("subscribe"));
         let with = self.with(reader.take("with"), subscribe);
         let url = self.input_of(reader.required("url"), subscribe);
-        let is_ours = reader.exactly_one_of(&["secret", "verifySecret"]) != Some("verifySecret");
-        let secret = is_ours.then(|| self.input_of(reader.take("secret"), subscribe));
-        let verify_secret = (!is_ours).then(|| self.connection_secret(reader.take("verifySecret")));
+        let (mut secret, mut verify_secret, mut secret_from) = (None, None, None);
+        match reader.exactly_one_of(&["secret", "verifySecret", "secretFrom"]) {
+            Some("verifySecret") => {
+                verify_secret = Some(self.connection_secret(reader.take("verifySecret")));
+            }
+            Some("secretFrom") => secret_from = reader.take("secretFrom").name().map(str::to_owned),
+            _ => secret = Some(self.input_of(reader.take("secret"), subscribe)),
+        }
         let id = reader.required("id").name().unwrap_or_default().to_owned();
         let unsubscribe = self.action(reader.required("unsubscribe"));
         let id_input = reader.take("idInput");
@@ -171,6 +176,7 @@ impl EventContext<'_> {
             url,
             secret,
             verify_secret,
+            secret_from,
             id,
             unsubscribe,
             id_input,

@@ -3,10 +3,13 @@
 mod action;
 mod connection;
 mod event;
+mod graphql;
 mod input;
+mod operation;
 mod paging;
 mod service;
 mod types;
+mod upload;
 
 use std::sync::Arc;
 
@@ -21,6 +24,7 @@ use super::{Example, Head, Manifest, NativeSettings, Natives, Shown, example};
 use crate::action::Action;
 use crate::connection::BaseUrl;
 use crate::http::ErrorShape;
+use crate::stages::StatusExample;
 use input::DeclaredInput;
 use types::Types;
 
@@ -197,6 +201,7 @@ fn read_any_example<'n>(mut reader: MapReader<'n, '_>, sends: bool) -> (Example,
             .and_then(|value| value.as_map().cloned()),
         None => None,
     };
+    let status = if sends { reader.take("status").map("the last answer").and_then(status) } else { None };
     let example = Example {
         with: map(reader.required("with")).unwrap_or_default(),
         request: if sends { reader.required("request") } else { reader.take("request") }
@@ -210,10 +215,19 @@ fn read_any_example<'n>(mut reader: MapReader<'n, '_>, sends: bool) -> (Example,
         } else {
             None
         },
+        status,
     };
     let node = reader.node();
     reader.finish();
     (example, node)
+}
+
+/// Reads the last look at the operation of an example.
+fn status(mut reader: MapReader<'_, '_>) -> Option<StatusExample> {
+    let request = reader.required("request").name().map(str::to_owned);
+    let answer = reader.required("answer").node().map(|node| Value::from_serde(node.to_json()));
+    reader.finish();
+    Some(StatusExample { request: request?, answer: answer? })
 }
 
 /// Reports a mismatch between an example and the request of the action.

@@ -5,7 +5,7 @@ use text::diagnostic::{Diagnostic, Diagnostics};
 use text::yaml::{Field, MapReader};
 use value::Value;
 
-use crate::http::{ErrorShape, RateHeaders, RateUnit, RefusalMark};
+use crate::http::{ErrorShape, Mark, RateHeaders, RateUnit};
 use crate::manifest::{Idempotency, Proof, ProofKind};
 
 /// Reads the `errors` section.
@@ -16,12 +16,7 @@ pub(super) fn errors(mut reader: MapReader<'_, '_>) -> ErrorShape {
     };
     let (message, detail, code) = (list("message"), list("detail"), list("code"));
     let (request_id, retry, unknown) = (list("requestId"), list("retry"), list("unknown"));
-    let when = reader.take("when").map("the mark of a refusal").and_then(|mut mark| {
-        let path = mark.required("path").name().map(str::to_owned);
-        let is = mark.take("is").node().map(|node| Value::from_serde(node.to_json()));
-        mark.finish();
-        Some(RefusalMark { path: path?, is })
-    });
+    let when = reader.take("when").map("the mark of a refusal").and_then(mark);
     let retry_after = reader.take("retryAfter").name().map(str::to_owned);
     for (key, codes) in [("retry", &retry), ("unknown", &unknown)] {
         if !codes.is_empty() && code.is_empty() {
@@ -32,6 +27,18 @@ pub(super) fn errors(mut reader: MapReader<'_, '_>) -> ErrorShape {
     }
     reader.finish();
     ErrorShape { message, detail, code, request_id, when, retry, unknown, retry_after }
+}
+
+/// Reads a mark in a response: a path, and the value or the values that it may lead to.
+pub(super) fn mark(mut reader: MapReader<'_, '_>) -> Option<Mark> {
+    let path = reader.required("path").name().map(str::to_owned);
+    let is = match reader.take("is").node().map(|node| Value::from_serde(node.to_json())) {
+        None => Vec::new(),
+        Some(Value::List(values)) => values.0.clone(),
+        Some(value) => vec![value],
+    };
+    reader.finish();
+    Some(Mark { path: path?, is })
 }
 
 /// Reads the placement of the key of a call: `none`, `safe`, `{header: NAME}` or `{body: PATH}`. `None` if the key is absent.

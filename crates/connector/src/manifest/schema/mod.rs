@@ -13,7 +13,7 @@ use crate::http::BodyFormat;
 use parts::{Key, flag, map_of, name, named, object, one_or_more, put, schema_of, strings, text, words};
 
 const TYPE_NAME: &str = "^[A-Z][A-Za-z0-9]*$";
-const PLACE: &str = "^(path|query|header|body|variable)( .*)?$";
+const PLACE: &str = "^(path|query|header|body|variable|upload)( .*)?$";
 const INPUT_TYPES: [&str; 10] =
     ["any", "text", "integer", "number", "boolean", "choice", "list", "object", "map", "file"];
 const RESULT_TYPES: [&str; 11] =
@@ -160,12 +160,68 @@ fn paging() -> Value {
     ])
 }
 
+/// A mark in a response.
+fn mark() -> Value {
+    object(&[
+        ("*path", text(), "A path in the body."),
+        (
+            "is",
+            json!({}),
+            "The value, or a list of the values, that it leads to. Default: any value but null.",
+        ),
+    ])
+}
+
+fn operation() -> Value {
+    object(&[
+        (
+            "*status",
+            json!({"type": "string", "pattern": "^GET /", "examples": ["GET /operations/{id}"]}),
+            "The request that looks at it: `{id}` is its id; other names are inputs of the action.",
+        ),
+        ("*id", text(), "The path to its id in the answer to the first request."),
+        ("*done", mark(), "The mark of an answer that says that it has ended."),
+        ("failed", mark(), "The mark of an answer that says that it has failed; it counts before `done`."),
+        ("result", text(), "The path to the result in the last answer. Default: the whole answer."),
+        (
+            "every",
+            text(),
+            "The pause before the first looks, 1s to 1h. Later it is a tenth of the time so far, to 10m. Default: 2s.",
+        ),
+        ("atMost", text(), "The time limit, to 30d. Default: 1h."),
+    ])
+}
+
+fn upload() -> Value {
+    let mut location = object(&[
+        ("header", text(), "The header with it, such as `Location`."),
+        ("body", text(), "The path to it in the body."),
+    ]);
+    put(&mut location, "minProperties", json!(1));
+    put(&mut location, "maxProperties", json!(1));
+    object(&[
+        (
+            "*protocol",
+            words(&["google", "microsoft"]),
+            "How the service says what it has: `google` with 308 and the header `Range`, `microsoft` with `nextExpectedRanges`.",
+        ),
+        ("*location", location, "Where the answer to the request has the address of the upload."),
+        (
+            "chunk",
+            text(),
+            "The size of a piece, a multiple of 256KiB (`google`) or 320KiB (`microsoft`), to 60MiB. Default: 8MiB or 10MiB.",
+        ),
+        (
+            "hosts",
+            one_or_more(text()),
+            "Hosts besides the service's own that take the file; `*.example.com` stands for all below it. They get no credentials.",
+        ),
+    ])
+}
+
 fn errors() -> Value {
     let paths = || one_or_more(text());
-    let when = object(&[
-        ("*path", text(), "A path in the body."),
-        ("is", json!({}), "The value that marks a refusal. Default: any value but null."),
-    ]);
+    let when = mark();
     object(&[
         ("message", paths(), "Paths in the body to the error message; the first one that exists counts."),
         ("detail", paths(), "Paths in the body to details."),
@@ -275,6 +331,16 @@ fn action() -> Value {
             flag(),
             "`true`: the answer is a file, which is written while it arrives and may be larger than other answers. Default: false.",
         ),
+        (
+            "operation",
+            operation(),
+            "Work that goes on after the request: the step pauses, and looks at it until it ends.",
+        ),
+        (
+            "upload",
+            upload(),
+            "The request begins an upload; the input with the place `upload` is sent in pieces afterwards.",
+        ),
         ("answer", words(&BodyFormat::NAMES), "How to parse the answer. Default: json."),
         (
             "paging",
@@ -372,6 +438,11 @@ fn hook() -> Value {
             name(),
             "Instead: the input of the connection with the secret that signs the requests, if the service has one for all.",
         ),
+        (
+            "secretFrom",
+            text(),
+            "Instead: the path in the result to the secret that signs the requests, if the service makes it.",
+        ),
         ("*id", text(), "The path to the id of the subscription in the result."),
         ("*unsubscribe", name(), "The action that unsubscribes."),
         ("idInput", name(), "Its input for the id; without it the application has one subscription only."),
@@ -400,7 +471,12 @@ fn example(request: &'static str) -> Value {
         ("headers", map_of(json!({})), "Headers that the request must contain."),
     ];
     if request.starts_with('*') {
+        let look = object(&[
+            ("*request", text(), "The resulting request line."),
+            ("*answer", json!({}), "What the service answers once it has ended; it must fit `results`."),
+        ]);
         keys.push(("answer", json!({}), "What the service answers; it must fit `results`."));
+        keys.push(("status", look, "The last look at the operation that the request starts."));
     }
     object(&keys)
 }

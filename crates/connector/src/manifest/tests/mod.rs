@@ -1,9 +1,11 @@
 mod download;
+mod operation;
 mod paging;
 mod schema;
 mod service;
 mod session;
 mod types;
+mod upload;
 
 use ::http::{HeaderMap, HeaderValue, StatusCode};
 use bytes::Bytes;

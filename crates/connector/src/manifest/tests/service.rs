@@ -9,6 +9,7 @@ use super::*;
 use crate::connection::ResolvedConnection;
 use crate::http::HttpOptions;
 use crate::http::testing::{ServerReply, Waits};
+use crate::stages::{Progress, Reached};
 
 /// Returns a manifest with these keys and actions, whose connection has this `auth`.
 pub(super) fn manifest_with(keys: &str, auth: &str, actions: &str) -> String {
@@ -65,6 +66,21 @@ impl Double {
             check_inputs(action.spec(), inputs.as_map().expect("a map"), &value::Reserved::nothing())?;
         let call = testing::call(&self.http, &inputs, Some(&self.connection), &self.log);
         action.call(crate::action::Call { debug: true, ..call }).await
+    }
+
+    /// Goes on with a call of a file in stages, from a checkpoint with this location at the service.
+    pub(super) async fn send_file(&self, file: value::File, path: &str) -> Result<Progress, ActionError> {
+        let action = &self.manifest.actions[0];
+        let inputs = Map::from_iter([("file", Value::from(file))]);
+        let call = testing::call(&self.http, &inputs, Some(&self.connection), &self.log);
+        let data = Value::from(Map::from_iter([("location", Value::from(self.server.url(path)))]));
+        let reached = Reached { data: &data, age: std::time::Duration::ZERO };
+        action.advance(call, Some(reached)).await
+    }
+
+    /// Returns the requests so far.
+    pub(super) fn requests(&self) -> Vec<String> {
+        self.server.requests()
     }
 
     /// Returns the request lines so far.

@@ -83,11 +83,19 @@ impl<'e> Waits<'e> {
                 self.begin(Some(step), *at, WaitCause::Retry, Some(*next_at));
             }
             Event::Waiting { at, until, on, .. } => {
-                let open = self.open.get(&Some(step)).and_then(|place| self.all.get(*place));
-                // A wait that continues after a restart is recorded again.
-                if open.is_none_or(|open| open.cause == WaitCause::Retry) {
-                    self.end(Some(step), WaitEnd::at(*at));
-                    self.begin(Some(step), *at, WaitCause::Step(on), *until);
+                match self.open.get(&Some(step)).and_then(|place| self.all.get_mut(*place)) {
+                    // The pauses between the looks at an operation are one wait.
+                    Some(PastWait { cause: WaitCause::Step(open), until: end, .. })
+                        if matches!(open, WaitReason::Operation { .. }) =>
+                    {
+                        (*open, *end) = (on, *until);
+                    }
+                    // A wait that continues after a restart is recorded again.
+                    Some(open) if open.cause != WaitCause::Retry => {}
+                    _ => {
+                        self.end(Some(step), WaitEnd::at(*at));
+                        self.begin(Some(step), *at, WaitCause::Step(on), *until);
+                    }
                 }
             }
             Event::Signalled { at, signal, .. } => {

@@ -3,6 +3,7 @@
 mod acceptance;
 mod accepted_events;
 mod background;
+mod checkpoints;
 mod closing;
 mod commit;
 mod pauses;
@@ -32,6 +33,7 @@ use value::redact::{LengthLimit, Redactor};
 
 pub(crate) use acceptance::PendingAcceptance;
 use accepted_events::AcceptedEvents;
+pub(crate) use checkpoints::Checkpoint;
 use closing::{Begun, Traits};
 use commit::{AcceptResult, CommitState};
 use pauses::Pauses;
@@ -112,6 +114,8 @@ struct State {
     lost: HashMap<String, UnknownAttempt>,
     /// The recorded start of steps that read the clock or the state, and the state that they read.
     step_starts: HashMap<String, StepStart>,
+    /// How far the calls in progress have come, by step.
+    checkpoints: HashMap<String, Checkpoint>,
     /// The order in which steps began or ended last, if it is kept, and its next position.
     order: HashMap<String, u64>,
     next_position: u64,
@@ -570,6 +574,7 @@ impl State {
         if !self.interrupted.is_empty() {
             self.interrupted.remove(step);
         }
+        self.forget_checkpoint(step);
         self.watermark.call_recorded(step);
     }
 

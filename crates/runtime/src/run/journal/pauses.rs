@@ -357,7 +357,10 @@ impl State {
         };
         let stored = self.pauses.open.iter().filter(|(_, pause)| !pause.stays_in_memory);
         let pauses = stored.map(|(step, pause)| Wait {
-            step: step.clone(),
+            step: match &pause.waiting.on {
+                WaitReason::Operation { .. } => [step, Wait::OPERATION].concat(),
+                _ => step.clone(),
+            },
             until: pause.ends().map(shown).min(),
             event: match &pause.waiting.on {
                 WaitReason::Event { name } => {

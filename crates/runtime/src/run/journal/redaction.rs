@@ -130,6 +130,7 @@ impl Journal {
                 in_text(message);
                 options.iter_mut().for_each(in_text);
             }
+            Event::Waiting { on: WaitReason::Operation { id, .. }, .. } => in_text(id),
             Event::Signalled { signal, .. } => {
                 in_value(&mut signal.data);
                 signal.by.iter_mut().for_each(in_text);

@@ -215,6 +215,9 @@ impl Replay<'_> {
             Event::StepContextRecorded { step, .. } if step.ends_with(Event::BEGUN) => {
                 state.begin(step.trim_end_matches(Event::BEGUN), self.traits);
             }
+            Event::StepContextRecorded { at, step, state: data } if step.ends_with(Event::CHECKPOINT) => {
+                state.reach(step.trim_end_matches(Event::CHECKPOINT), data.clone(), scale.steady(*at));
+            }
             Event::StepContextRecorded { at, step, state: read } => {
                 let start = StepStart { at: *at, steady: scale.steady(*at), read: read.clone() };
                 state.step_starts.insert(step.clone(), start);
@@ -382,6 +385,7 @@ impl State {
     fn ended(&mut self, step: &str, at: MonotonicTime) {
         self.tries.remove(step);
         self.interrupted.remove(step);
+        self.forget_checkpoint(step);
         self.pauses.end(step, at);
         self.interruptions = 0;
     }

@@ -95,7 +95,8 @@ impl Journal {
             state.watermark.call_recorded(step);
         }
         state.tries.insert(step.to_owned(), tries.clone());
-        if !state.finished.is_empty() || !state.step_starts.is_empty() || self.closes_steps() {
+        let has_inner = !state.step_starts.is_empty() || !state.checkpoints.is_empty();
+        if !state.finished.is_empty() || has_inner || self.closes_steps() {
             state.forget_failures_inside(step, &Inside::of_all(automation));
         }
         state.record(&*self.clock, event);
@@ -172,15 +173,17 @@ impl State {
         self.failing.clear();
         self.interrupted.clear();
         self.step_starts.clear();
+        self.checkpoints.clear();
         self.pauses.clear(next_at);
         self.finished.retain(|_, outcome| !outcome.may_repeat());
         self.forget_cuts(|_| true);
     }
 
-    /// Clears failures inside a step that is retried.
+    /// Clears failures inside a step that is retried. The step itself goes on from its checkpoint.
     pub(super) fn forget_failures_inside(&mut self, step: &str, inside: &Inside) {
         let is_inside = inside.contains_step(step);
         self.step_starts.retain(|key, _| key != step && !is_inside(key));
+        self.checkpoints.retain(|key, _| !is_inside(key));
         self.forget_cuts(|key| key == step || is_inside(key));
         self.finished.retain(|key, outcome| !(outcome.may_repeat() && is_inside(key)));
     }

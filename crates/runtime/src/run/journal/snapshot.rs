@@ -233,6 +233,7 @@ impl State {
             && self.tries.is_empty()
             && self.failing.is_empty()
             && self.interrupted.is_empty()
+            && self.checkpoints.is_empty()
             && self.has_none_open()
             && self.closing.is_none()
             && self.cancelling.is_none()

@@ -57,6 +57,11 @@ enum PauseReason {
         /// The called execution.
         execution: String,
     },
+    /// Work that goes on at a service.
+    Operation {
+        /// The id that the service has given it.
+        id: String,
+    },
 }
 
 /// The waits of an execution that have ended, in the order of their beginning.
@@ -94,6 +99,7 @@ fn waits_for(on: &WaitReason) -> PauseReason {
         WaitReason::Event { name } => PauseReason::Event { name: name.clone() },
         WaitReason::Approval { .. } => PauseReason::Approval,
         WaitReason::Call { execution } => PauseReason::Call { execution: execution.to_string() },
+        WaitReason::Operation { id, .. } => PauseReason::Operation { id: id.clone() },
     }
 }
 
@@ -145,6 +151,25 @@ mod tests {
             &events,
             json!([{"from": at(1), "at": at(5), "step": "a", "reason": reason, "ms": 4000, "by": "the shop"}]),
         );
+    }
+
+    #[test]
+    fn the_pauses_between_the_looks_at_an_operation_are_one_wait() {
+        let waiting = |second, looks| Event::Waiting {
+            at: at(second),
+            step: "a".into(),
+            until: Some(at(second + 2)),
+            limit: None,
+            on: WaitReason::Operation { id: "7".into(), looks },
+        };
+        let outcome = StepOutcome::Succeeded { result: Value::Null };
+        let finished = Event::StepFinished { at: at(6), step: "a".into(), took_us: 0, outcome };
+        let events = [waiting(1, 0), waiting(3, 1), finished];
+        let open = History::new(&events[..2]);
+        let (_, on, wait) = open.step_waits().last().expect("it waits");
+        assert_eq!((on, wait.until), (&WaitReason::Operation { id: "7".into(), looks: 1 }, Some(at(5))));
+        let reason = json!({"kind": "operation", "id": "7"});
+        check(&events, json!([{"from": at(1), "at": at(6), "step": "a", "reason": reason, "ms": 5000}]));
     }
 
     #[test]

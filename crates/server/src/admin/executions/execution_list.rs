@@ -27,7 +27,7 @@ const SEARCH_TIME: Duration = Duration::from_secs(1);
 const ORIGINS: [&str; 10] =
     ["webhook", "test", "schedule", "poll", "event", "emitted", "manual", "call", "replay", "imported"];
 /// The kinds of waits of steps.
-const PAUSES: [&str; 5] = ["time", "event", "approval", "call", "retry"];
+const PAUSES: [&str; 6] = ["time", "event", "approval", "call", "operation", "retry"];
 
 /// A page of executions.
 #[derive(Debug, Serialize, ToSchema)]

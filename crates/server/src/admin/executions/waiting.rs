@@ -69,6 +69,7 @@ fn is_answered_from_outside(queue_status: &QueueStatus) -> bool {
 /// The reasons why an execution waits, from the store alone. Without a daemon there is no resume address.
 pub(crate) fn stored(history: &History<'_>, waits: &[Wait]) -> Option<serde_json::Value> {
     let begun = |step: &str| {
+        let step = step.trim_end_matches(Wait::OPERATION);
         let (_, on, wait) = history.step_waits().filter(|(waiting, ..)| *waiting == step).last()?;
         Some(pause(step, wait.from, wait.until, on))
     };

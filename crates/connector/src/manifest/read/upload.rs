@@ -1,0 +1,86 @@
+//! Reads the uploads of actions.
+
+use model::InputType;
+use text::diagnostic::{Diagnostic, Diagnostics};
+use text::yaml::{Field, MapReader};
+
+use super::action::Wired;
+use crate::manifest::{RequestLocation, SessionLocation, Upload, UploadProtocol};
+
+/// The largest piece of a file, in bytes.
+const MAX_CHUNK: usize = 60 << 20;
+
+/// Reads `upload`.
+pub(super) fn read(action: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> Option<Upload> {
+    for other in ["answer", "download", "paging", "graphql", "operation"] {
+        action.at_most_one_of(&["upload", other]);
+    }
+    let mut reader = action.take("upload").map("an upload")?;
+    let protocols = [("google", UploadProtocol::Google), ("microsoft", UploadProtocol::Microsoft)];
+    let protocol = reader.required("protocol").one_of(&protocols);
+    let location = reader.required("location").map("the address of an upload").and_then(location);
+    let hosts = reader.take("hosts").one_or_more().unwrap_or_default();
+    let hosts = hosts.into_iter().filter_map(|host| host.name().map(str::to_ascii_lowercase)).collect();
+    let span = reader.key_span("chunk");
+    let size = reader.take("chunk").size();
+    reader.finish();
+    let protocol = protocol?;
+    let chunk = size.map_or(protocol.usual_chunk(), |size| usize::try_from(size).unwrap_or(usize::MAX));
+    if chunk == 0 || chunk > MAX_CHUNK || chunk % protocol.unit() != 0 {
+        let size = |bytes: usize| text::units::format_size(bytes as u64);
+        let message = format!(
+            "a piece of an upload is a multiple of {}, and has at most {}",
+            size(protocol.unit()),
+            size(MAX_CHUNK)
+        );
+        diagnostics.push(Diagnostic::error("out-of-range", message, span));
+    }
+    Some(Upload { protocol, location: location?, chunk, hosts })
+}
+
+fn location(mut reader: MapReader<'_, '_>) -> Option<SessionLocation> {
+    let text = |field: Field<'_, '_>| field.name().map(str::to_owned);
+    let found = match reader.exactly_one_of(&["header", "body"]) {
+        Some("header") => text(reader.take("header")).map(SessionLocation::Header),
+        Some(_) => text(reader.take("body")).map(SessionLocation::Body),
+        None => None,
+    };
+    reader.finish();
+    found
+}
+
+/// Checks that an upload has one file to send, and that no other action has a file for an upload.
+pub(super) fn check(
+    upload: Option<&Upload>,
+    wired: &[Wired],
+    action: &MapReader<'_, '_>,
+    diagnostics: &Diagnostics,
+) {
+    let error = |message: &str, span, help: &str| {
+        diagnostics.push(Diagnostic::error("wrong-place", message, span).help(help));
+    };
+    let is_upload = |input: &&Wired| input.wire.places.contains(&RequestLocation::Upload);
+    let sent: Vec<&Wired> = wired.iter().filter(is_upload).collect();
+    match (upload, sent.as_slice()) {
+        (None, [input, ..]) => {
+            error(
+                "the action has no `upload` for this input",
+                input.span,
+                "add `upload`, or name another place",
+            );
+        }
+        (Some(_), [input]) if input.spec.kind != InputType::File || !input.spec.required => {
+            error(
+                "an upload sends a file that is required",
+                input.span,
+                "declare it with `type: file, required: true`",
+            );
+        }
+        (Some(_), []) => {
+            let help = "add an input of the type `file` with the place `upload`";
+            error("the upload has no file to send", action.key_span("upload"), help);
+        }
+        (Some(_), [_, second, ..]) => error("an upload sends one file", second.span, "name another place"),
+        _ => {}
+    }
+}
