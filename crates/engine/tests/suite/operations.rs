@@ -150,7 +150,8 @@ async fn looks_that_fail_for_a_while_are_repeated_and_a_refused_one_fails_the_st
 
 #[tokio::test]
 async fn an_operation_that_failed_is_begun_anew_by_a_retry_and_a_refused_look_is_looked_again() {
-    let (project, mut peer) = works(&format!("{STEP}, retry: {{max: 3, delay: 3s, on: [all]}}}}\n")).await;
+    let (project, mut peer) =
+        works(&format!("{STEP}, retry: {{max: 3, delay: 3s, backoff: 1, on: [all]}}}}\n")).await;
     let engine = project.start().await;
     let id = begin(&engine, &mut peer).await;
     pass(&project, EVERY).await;
@@ -204,11 +205,18 @@ async fn the_timeout_of_the_step_counts_the_pauses_of_all_processes() {
 #[tokio::test]
 async fn an_operation_that_does_not_end_fails_the_step_after_its_limit() {
     let (project, mut peer) = works(&format!("{STEP}}}\n")).await;
+    project.write("connectors/works.yaml", &WORKS.replace("atMost: 1h", "atMost: 5s"));
     let engine = project.start().await;
     let id = begin(&engine, &mut peer).await;
-    project.clock.advance(Duration::from_secs(3600));
+    for seconds in [2, 2] {
+        pass(&project, Duration::from_secs(seconds)).await;
+        expect(&mut peer, LOOK, 200, RUNNING).await;
+        until_suspended(&engine).await;
+    }
+    // The last look is at the limit, or as soon as the shortest pause allows.
+    pass(&project, EVERY).await;
     expect(&mut peer, LOOK, 200, RUNNING).await;
-    let expected = "failed: Works: the operation `7` has not ended within 1h; it may go on there";
+    let expected = "failed: Works: the operation `7` has not ended within 5s; it may go on there";
     assert_eq!(end(&engine, id).await, expected);
     stop(engine).await;
 }

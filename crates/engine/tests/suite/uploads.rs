@@ -122,8 +122,8 @@ async fn a_cut_piece_is_asked_for_and_a_lost_session_is_begun_anew_by_a_retry() 
     let id = start(&engine).await;
     session(&mut peer, "/session/1?id=x").await;
     piece(&mut peer, QUESTION, 0).await;
+    // The next request follows after a pause of a second.
     drop(peer.next_request().await);
-    pass(&project, Duration::from_secs(1)).await;
     piece(&mut peer, QUESTION, 100_000).await;
     let asked = peer.next_request().await;
     assert_eq!(asked.header("content-range"), Some("bytes 100000-362143/600000"));

@@ -65,13 +65,9 @@ impl Run {
         scope: &Scope,
         frame: &Frame,
     ) -> Result<Progress, Exit> {
-        let checkpoint = self.journal.checkpoint(key);
-        if checkpoint.is_some() {
-            self.await_look(key, frame).await?;
-        }
+        let checkpoint = self.checkpoint(key, frame).await?;
         let catalog = self.context.catalog.load_full();
         let action = callable(&catalog, call, checkpoint.as_ref())?;
-        let checkpoint = checkpoint.map(|checkpoint| self.unsealed(key, checkpoint)).transpose()?;
         let (inputs, memory) = self.inputs(call, &action, key, scope, frame).await?;
         let call_effect = effect_of(&catalog, call);
         let effect = call_effect != Effect::Pure;
@@ -88,13 +84,10 @@ impl Run {
         let wanted = named.filter(|_| double.is_none());
         let connection = self.connect(&catalog, wanted, (step, key, frame)).await?;
         let native = catalog::find_native(&call.action.name).filter(|_| double.is_none());
-        let mut started_at = None;
-        if effect && checkpoint.is_none() {
-            started_at =
-                Some(self.begin_call(step, (key, attempt), call_effect, native, scope, frame).await?);
-        } else if effect && !self.context.may_act_soon().await {
-            return Err(Exit::ShuttingDown);
-        }
+        let started_at = match effect {
+            true => self.begin_call(step, (key, attempt), call_effect, native, scope, frame).await?,
+            false => None,
+        };
         if let Some(native) = native {
             let value = self.native(native, &inputs, key, frame).await?;
             return Ok(Progress::Ended(self.externalize_files(value).await));
@@ -145,7 +138,7 @@ impl Run {
         self.answered(call, connection.as_ref(), is_double, bounded, &answers).await
     }
 
-    /// Records the begin of a call with an outside effect, and returns its time.
+    /// Records the begin of a call with an outside effect, and returns its time; `None` if the call has begun before.
     async fn begin_call(
         &self,
         step: &Step,
@@ -154,7 +147,10 @@ impl Run {
         native: Option<NativeAction>,
         scope: &Scope,
         frame: &Frame,
-    ) -> Result<Timestamp, Exit> {
+    ) -> Result<Option<Timestamp>, Exit> {
+        if self.journal.checkpoint(key).is_some() {
+            return if self.context.may_act_soon().await { Ok(None) } else { Err(Exit::ShuttingDown) };
+        }
         // In a parallel branch, only a recorded start shows after a crash that the event may have been sent.
         let sends_beside_others = native == Some(NativeAction::Emit) && !scope.is_trunk();
         let mut durably = sends_beside_others || step.on_interrupt == OnInterrupt::Fail;
@@ -167,7 +163,7 @@ impl Run {
         if is_lasting {
             self.journal.call_begins(key)?;
         }
-        Ok(started_at)
+        Ok(Some(started_at))
     }
 
     /// Guards to hold during a call in a test, so that its clock does not advance meanwhile. A local call may work on another thread.

@@ -75,8 +75,19 @@ impl Run {
         Ok(())
     }
 
+    /// Returns the checkpoint of a call, once the next look is due; `None` if the call begins.
+    pub(super) async fn checkpoint(
+        &self,
+        key: &str,
+        frame: &Frame,
+    ) -> Result<Option<StoredCheckpoint>, Exit> {
+        let Some(checkpoint) = self.journal.checkpoint(key) else { return Ok(None) };
+        self.await_look(key, frame).await?;
+        self.unsealed(key, checkpoint).map(Some)
+    }
+
     /// The checkpoint as the action sees it, with its data as they were.
-    pub(super) fn unsealed(&self, key: &str, checkpoint: StoredCheckpoint) -> Result<StoredCheckpoint, Exit> {
+    fn unsealed(&self, key: &str, checkpoint: StoredCheckpoint) -> Result<StoredCheckpoint, Exit> {
         let Some(sealed) = checkpoint.data.get(SEALED) else { return Ok(checkpoint) };
         let lost = |error: Error| {
             let message = format!("the address with which the call goes on cannot be read: {error}");
@@ -111,7 +122,7 @@ impl Run {
     }
 
     /// Waits until the next look at an operation is due. After a restart, the recorded pause goes on.
-    pub(super) async fn await_look(&self, key: &str, frame: &Frame) -> Result<(), Exit> {
+    async fn await_look(&self, key: &str, frame: &Frame) -> Result<(), Exit> {
         let Some(due) = self.journal.pause_due(key) else { return Ok(()) };
         // The time limit of the step may have ended the pause.
         self.check_may_start(frame)?;

@@ -52,16 +52,13 @@ fn action(
     let mut fixed = fixed(reader.take("fixed"), diagnostics);
     let encoding = encoding(reader.take("encoding"), diagnostics);
     let is_download = download(&mut reader);
-    let answer = reader.take("answer").choice(&BodyFormat::NAMES).map_or(BodyFormat::Json, BodyFormat::parse);
-    let answer = if is_download { BodyFormat::Binary } else { answer };
+    let answer = answer_format(reader.take("answer"), is_download);
     let operation = operation::read(&mut reader);
     let upload = upload::read(&mut reader, diagnostics);
     upload::check(upload.as_ref(), &wired, &reader, diagnostics);
     let pages = pages(reader.take("paging"), head, diagnostics);
     let effect = reader.take("effect").one_of(&[("read", Effect::Read), ("write", Effect::Write)]);
-    let (results, result) = types.results(reader.take("results")).unzip();
-    let result = result.or_else(|| is_download.then(|| "the file".to_owned()));
-    let mut results = results.unwrap_or_else(|| answered(answer));
+    let (mut results, result) = declared_results(reader.take("results"), types, answer, is_download);
     let mut example = reader.required("example").map("an example").map(read_example);
     let own_key = service::idempotency(reader.take("idempotency"), diagnostics);
     let redirects = reader.take("redirect").map("a redirect").map(redirect_hosts);
@@ -136,6 +133,23 @@ fn checked(
         check_example(&*action, example, node, diagnostics);
     }
     action
+}
+
+fn answer_format(field: Field<'_, '_>, is_download: bool) -> BodyFormat {
+    let format = field.choice(&BodyFormat::NAMES).map_or(BodyFormat::Json, BodyFormat::parse);
+    if is_download { BodyFormat::Binary } else { format }
+}
+
+/// Reads the type of the result, and its description.
+fn declared_results(
+    field: Field<'_, '_>,
+    types: &Types<'_, '_>,
+    answer: BodyFormat,
+    is_download: bool,
+) -> (ResultType, Option<String>) {
+    let (results, result) = types.results(field).unzip();
+    let result = result.or_else(|| is_download.then(|| "the file".to_owned()));
+    (results.unwrap_or_else(|| answered(answer)), result)
 }
 
 /// Reads `download`, beside which nothing can say what the answer is.

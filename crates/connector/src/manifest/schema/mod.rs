@@ -275,8 +275,9 @@ fn proof() -> Value {
     ])
 }
 
-fn action() -> Value {
-    let wire = object(&[
+/// An input of an action, with its place in the request.
+fn wire() -> Value {
+    object(&[
         ("*to", schema_of("places"), "Its place in the request."),
         ("use", name(), "The declared input, if it has another name here."),
         ("required", flag(), "`true`: it must be given."),
@@ -286,8 +287,11 @@ fn action() -> Value {
             "Another input and the value of it with which this one may be left out: `{status: draft}`.",
         ),
         ("description", text(), "The meaning here."),
-    ]);
-    let wires = json!({"type": "object", "additionalProperties": {"anyOf": [schema_of("places"), wire]}});
+    ])
+}
+
+fn action() -> Value {
+    let wires = json!({"type": "object", "additionalProperties": {"anyOf": [schema_of("places"), wire()]}});
     object(&[
         ("*title", text(), "The title, in one line."),
         ("description", text(), "Further information for authors."),
