@@ -68,7 +68,7 @@ pub(super) struct List {
     /// Only executions that this step made fail
     #[arg(long, value_name = "STEP")]
     failed_step: Option<String>,
-    /// Only executions with a step that waits so: time, event, approval, call, retry
+    /// Only executions with a step that waits so: time, event, approval, call, operation, retry
     #[arg(long, value_name = "KIND", value_parser = ["time", "event", "approval", "call", "operation", "retry"])]
     waiting_for: Option<String>,
     /// Only executions that took, or take, at least this long, such as `5s`
