@@ -158,7 +158,7 @@ fn prove(name: String, mut head: Map<String, Value>, mut notes: Vec<String>) -> 
     let source = |head: &Map<String, Value>| {
         Arc::new(Source::new("the manifest", Value::Object(head.clone()).to_string()))
     };
-    let examples = manifest::examples(source(&head), NATIVES)
+    let examples = manifest::read::examples(source(&head), NATIVES)
         .map_err(|words| format!("{words}; choose what you need with `--tag` or `--operation`"))?;
     let Some(actions) = head.get_mut("actions").and_then(Value::as_object_mut) else {
         return Err("the document has no operation".to_owned());
@@ -182,7 +182,7 @@ fn prove(name: String, mut head: Map<String, Value>, mut notes: Vec<String>) -> 
     if count == 0 {
         return Err(format!("no operation could be made an action: {}", notes.join("; ")));
     }
-    let (manifest, report) = manifest::read(source(&head), NATIVES);
+    let (manifest, report) = manifest::read::read(source(&head), NATIVES);
     if manifest.is_none() {
         let first = report.entries().into_iter().map(|entry| entry.message).next().unwrap_or_default();
         return Err(format!("the manifest would not be a good one: {first}"));

@@ -159,7 +159,7 @@ impl Registry {
         let builders: Vec<_> = builders.collect();
         let natives: Vec<(&'static str, BuildNative<'_>)> =
             builders.iter().map(|(name, build)| (*name, build as BuildNative<'_>)).collect();
-        let (manifest, report) = manifest::read(Arc::new(Source::new(path, manifest)), &natives);
+        let (manifest, report) = manifest::read::read(Arc::new(Source::new(path, manifest)), &natives);
         let Some(manifest) = manifest else { return Err(Box::new(report)) };
         self.insert(Arc::new(Loaded::new(manifest, None)));
         Ok(self)
@@ -225,7 +225,7 @@ impl Registry {
     pub fn with_manifests(mut self, files: Vec<Arc<Source>>) -> (Self, Vec<Report>) {
         let mut reports = Vec::new();
         for source in files {
-            let (manifest, report) = manifest::read(source.clone(), NATIVES);
+            let (manifest, report) = manifest::read::read(source.clone(), NATIVES);
             if !report.is_empty() {
                 reports.push(report);
             }

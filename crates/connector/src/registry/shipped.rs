@@ -63,7 +63,7 @@ pub(super) struct Loaded {
 impl Shipped {
     /// Reads the manifest.
     pub(super) fn read(&self) -> (Option<Manifest>, Report) {
-        manifest::read(Arc::new(self.source()), NATIVES)
+        manifest::read::read(Arc::new(self.source()), NATIVES)
     }
 
     fn source(&self) -> Source {

@@ -20,6 +20,7 @@ use super::*;
 use crate::http::testing::{self, Lines, Server};
 use crate::http::{Body, Request, Response};
 use crate::input::check_inputs;
+use crate::manifest::read::read;
 
 /// Returns a manifest with these actions and some declared inputs.
 fn manifest(actions: &str) -> String {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use text::diagnostic::Source;
 
 use super::{GET, LIST, manifest};
-use crate::manifest::read;
+use crate::manifest::read::read;
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(crate::manifest_schema);
 
