@@ -26,7 +26,7 @@ pub(super) fn read(action: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) ->
     reader.finish();
     let protocol = protocol?;
     let chunk = size.map_or(protocol.usual_chunk(), |size| usize::try_from(size).unwrap_or(usize::MAX));
-    if chunk == 0 || chunk > MAX_CHUNK || chunk % protocol.unit() != 0 {
+    if chunk == 0 || chunk > MAX_CHUNK || !chunk.is_multiple_of(protocol.unit()) {
         let size = |bytes: usize| text::units::format_size(bytes as u64);
         let message = format!(
             "a piece of an upload is a multiple of {}, and has at most {}",
