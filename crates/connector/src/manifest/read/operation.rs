@@ -138,8 +138,8 @@ pub(super) fn check_example(
         let message = "the example of an operation needs `answer`, which has its id";
         return error("missing-key", "answer", message.to_owned());
     };
-    // Without an id, the check of the answer has reported it.
-    let Some(id) = operation.id_in(first) else { return };
+    // Another error would only be repeated; a missing id is one.
+    let Some(id) = operation.id_in(first).filter(|_| diagnostics.error_count() == 0) else { return };
     let inputs = check_inputs(&definition.spec, &example.with, &Reserved::nothing());
     let built = inputs
         .ok()

@@ -33,59 +33,59 @@ fn an_operation_is_checked_where_it_is_read() {
         assert_eq!(errors, expected, "{to}");
     };
     check("every: 2s", "every: 1h", "");
-    check("every: 2s", "every: 2h", "29:7: `every` is from 1s to 1h\n");
-    check("every: 2s", "every: 100ms", "29:7: `every` is from 1s to 1h\n");
-    check("every: 2s", "atMost: 31d", "29:7: `atMost` is from 2s to 30d\n");
+    check("every: 2s", "every: 2h", "28:7: `every` is from 1s to 1h\n");
+    check("every: 2s", "every: 100ms", "28:7: `every` is from 1s to 1h\n");
+    check("every: 2s", "atMost: 31d", "28:7: `atMost` is from 2s to 30d\n");
     check("every: 2s", "atMost: 30d", "");
-    check("GET /operations/{id}\n", "POST /operations/{id}\n", "25:15: a POST looks at nothing\n");
+    check("GET /operations/{id}\n", "POST /operations/{id}\n", "24:15: a POST looks at nothing\n");
     check(
         "/operations/{id}\n",
         "/operations\n",
-        "24:5: the path of `status` has no `{id}` for the id of the operation\n",
+        "23:5: the path of `status` has no `{id}` for the id of the operation\n",
     );
     check(
         "/operations/{id}\n",
         "/operations/{id}/{limit}\n",
-        "25:35: `status` names `limit`, which is no input of this action\n",
+        "24:36: `status` names `limit`, which is no input of this action\n",
     );
     check(
         "/operations/{id}\n",
         "/operations/{id}/{cursor}\n",
-        "23:14: `status` needs `cursor`, which may be left out\n",
+        "22:14: `status` needs `cursor`, which may be left out\n",
     );
     check(
         "{cursor: body name",
         "{id: body id, cursor: body name",
-        "23:14: `{id}` in `status` is the id of the operation, not this input\n",
+        "22:14: `{id}` in `status` is the id of the operation, not this input\n",
     );
     check(
         "answer: {operation: {id: 17}}",
         "answer: {operation: {}}",
-        "35:15: the answer of the example does not fit the action: it has no id of the operation at `operation.id`\n",
+        "34:16: the answer of the example does not fit the action: it has no id of the operation at `operation.id`\n",
     );
     check(
         "GET /operations/17",
         "GET /operations/18",
-        "36:15: the example does not show the look: the request is `GET /operations/17`\n",
+        "35:16: the example does not show the look: the request is `GET /operations/17`\n",
     );
     check(
         "answer: {done: true}}",
         "answer: {done: false}}",
-        "36:15: the last answer of the example does not fit the action: `done` does not take it for an end\n",
+        "35:16: the last answer of the example does not fit the action: `done` does not take it for an end\n",
     );
     check(
         "answer: {done: true}}",
         "answer: {done: true, error: {}}}",
-        "36:15: the last answer of the example does not fit the action: `failed` takes it for a failure\n",
+        "35:16: the last answer of the example does not fit the action: `failed` takes it for a failure\n",
     );
     check(
         "      status: {request: GET /operations/17, answer: {done: true}}\n",
         "",
-        "32:7: the example of an operation needs `status: {request, answer}`, its last look\n",
+        "31:7: the example of an operation needs `status: {request, answer}`, its last look\n",
     );
     check(
         "    operation:\n",
         "    answer: json\n    operation:\n",
-        "24:5: `operation` and `answer` cannot stand together\n",
+        "24:5: an action cannot have both `answer` and `operation`\n",
     );
 }
