@@ -49,7 +49,7 @@ fn an_upload_is_checked_where_it_is_read() {
 fn file(size: usize) -> value::File {
     let inputs = Value::from_json(format!("\"{}\"", "a".repeat(size)).as_bytes(), JsonLimits::default());
     let text = convert_value(&InputType::File, &inputs.expect("JSON")).expect("a file");
-    text.as_file().expect("a file").clone()
+    value::File::clone(text.as_file().expect("a file"))
 }
 
 fn range(request: &str) -> &str {
