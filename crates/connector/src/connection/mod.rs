@@ -195,6 +195,18 @@ impl ResolvedConnection {
         self.oauth.as_ref()
     }
 
+    /// Returns a token for a protocol other than HTTP, or one to replace `rejected`; `None` if the connection has none.
+    ///
+    /// # Errors
+    /// None can be obtained.
+    pub async fn token(&self, rejected: Option<&Secret>) -> Result<Option<Secret>, ActionError> {
+        match (self.tokens(), rejected) {
+            (None, _) => Ok(None),
+            (Some(tokens), None) => tokens.token().await.map(Some),
+            (Some(tokens), Some(rejected)) => tokens.replacement(rejected).await,
+        }
+    }
+
     /// Sets the source of tokens, and replaces the address of the gateway by `base` if set.
     #[must_use]
     pub fn with_tokens(mut self, tokens: Arc<dyn TokenSource>, base: Option<BaseUrl>) -> Self {
