@@ -20,5 +20,7 @@ pub fn write(folder: &Path, address: &str) -> io::Result<()> {
     }
     run(&format!("req {key} -subj /CN=server -keyout certificate.key -out certificate.csr"))?;
     std::fs::write(folder.join("ext"), format!("subjectAltName=IP:{address}"))?;
-    run("x509 -req -in certificate.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile ext -out certificate.pem")
+    run(
+        "x509 -req -in certificate.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile ext -out certificate.pem",
+    )
 }

@@ -36,15 +36,20 @@ impl Server {
     /// It does not start.
     #[must_use]
     pub fn start(password: &str) -> Option<Self> {
-        Self::start_with(password, "")
+        Self::start_prepared(password, "", |_| Ok(()))
     }
 
-    /// Starts a server with further lines of configuration; `{folder}` stands for its folder.
+    /// Starts a server with further lines of configuration, in which `{folder}` stands for its folder, and with the files that `prepare`
+    /// writes there.
     ///
     /// # Panics
     /// It does not start.
     #[must_use]
-    pub fn start_with(password: &str, configuration: &str) -> Option<Self> {
+    pub fn start_prepared(
+        password: &str,
+        configuration: &str,
+        prepare: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> Option<Self> {
         if ![PROGRAM, PROTOCOL].iter().all(|path| Path::new(path).is_file()) {
             assert!(std::env::var_os("COGWORK_REQUIRE_SERVERS").is_none(), "dovecot-imapd is not installed");
             use io::Write as _;
@@ -60,6 +65,7 @@ impl Server {
             std::fs::write(folder.path().join("users"), format!("{USER}:{{PLAIN}}{password}\n"))?;
             let mut server = Self { port, tls_port, folder, running: None, delivered: AtomicU32::new(0) };
             server.owned(server.folder.path())?;
+            prepare(server.folder.path())?;
             for name in ["certificate.pem", "certificate.key", "users", "server.conf"] {
                 server.owned(&server.folder.path().join(name))?;
             }
@@ -80,7 +86,8 @@ impl Server {
         let arguments = command.get_args().map(|argument| argument.to_string_lossy().into_owned());
         let arguments: Vec<String> = arguments.chain(own).collect();
         let pid_file = self.folder.path().join("run/master.pid");
-        self.running = Some(Running::start(Path::new(command.get_program()), &arguments, pid_file, self.port)?);
+        self.running =
+            Some(Running::start(Path::new(command.get_program()), &arguments, pid_file, self.port)?);
         Ok(())
     }
 
@@ -186,8 +193,7 @@ fn is_other() -> bool {
 fn account() -> io::Result<(u32, u32)> {
     use std::os::unix::fs::MetadataExt as _;
     let command = postgres_server::unprivileged(Path::new(PROGRAM));
-    let ids: Vec<u32> =
-        command.get_args().filter_map(|argument| argument.to_str()?.parse().ok()).collect();
+    let ids: Vec<u32> = command.get_args().filter_map(|argument| argument.to_str()?.parse().ok()).collect();
     match ids.as_slice() {
         [user, group] => Ok((*user, *group)),
         _ => std::fs::metadata("/proc/self").map(|own| (own.uid(), own.gid())),

@@ -356,7 +356,12 @@ impl Registry {
         let words = if is_first { [connector, ""] } else { [connector, own] };
         let capitals = words.into_iter().map(|word| {
             let mut letters = word.chars();
-            letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect::<String>()
+            letters
+                .next()
+                .map(|first| first.to_ascii_uppercase())
+                .into_iter()
+                .chain(letters)
+                .collect::<String>()
         });
         std::iter::once("main".to_owned()).chain(capitals).collect()
     }

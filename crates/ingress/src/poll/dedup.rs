@@ -110,7 +110,11 @@ mod tests {
 
     fn answer(keys: &[&str]) -> PollResult {
         let item = |key: &&str| Item { key: (*key).to_owned(), value: Value::from(*key), cursor: None };
-        PollResult { items: keys.iter().map(item).collect(), cursor: Value::from("end"), ..PollResult::default() }
+        PollResult {
+            items: keys.iter().map(item).collect(),
+            cursor: Value::from("end"),
+            ..PollResult::default()
+        }
     }
 
     fn texts(values: &[Value]) -> Vec<String> {

@@ -66,7 +66,6 @@ enum Kind {
 
 /// An action.
 struct Mail {
-    #[cfg_attr(not(feature = "mail"), expect(dead_code, reason = "the client reads it"))]
     kind: Kind,
     spec: ActionSpec,
     subject: String,
@@ -135,7 +134,8 @@ fn day(inputs: &Map, name: &str) -> Result<Option<Date>, ActionError> {
     };
     let instant = || text.parse::<Timestamp>().ok().map(|at| at.to_zoned(TimeZone::UTC).date());
     // A date with a time and no zone is read as a date too, whose time is lost.
-    let date = (text.len() == "2026-01-31".len()).then(|| text.parse::<Date>().ok()).flatten().or_else(instant);
+    let date =
+        (text.len() == "2026-01-31".len()).then(|| text.parse::<Date>().ok()).flatten().or_else(instant);
     let date = date.ok_or_else(|| {
         input_error(format!("`{name}` is neither a date, such as `2026-01-31`, nor an instant: `{text}`"))
     })?;

@@ -89,8 +89,16 @@ pub(super) fn search(spec: ActionSpec) -> ActionSpec {
             "The first day, as the server dates the message: `2026-01-31`, or an instant.",
         ),
         optional("before", InputType::Text, "The day after the last one."),
-        optional("unseen", InputType::Boolean, "True for messages without the flag `\\Seen`, false for the others."),
-        optional("flagged", InputType::Boolean, "True for messages with the flag `\\Flagged`, false for the others."),
+        optional(
+            "unseen",
+            InputType::Boolean,
+            "True for messages without the flag `\\Seen`, false for the others.",
+        ),
+        optional(
+            "flagged",
+            InputType::Boolean,
+            "True for messages with the flag `\\Flagged`, false for the others.",
+        ),
         optional("keywords", words(), "Keywords that the messages have."),
         defaulted("limit", INTEGER, 100, "The largest number of messages, at most 1,000."),
     ];
@@ -157,7 +165,11 @@ pub(super) fn get(spec: ActionSpec) -> ActionSpec {
             ResultType::map(ResultType::Text),
             "The first 64 KiB of headers, names in lower case; the values of a repeated one on lines of their own.",
         ),
-        field("attachments", ResultType::list(ResultType::File), "The attachments, pictures of the text too."),
+        field(
+            "attachments",
+            ResultType::list(ResultType::File),
+            "The attachments, pictures of the text too.",
+        ),
     ];
     let with = defaulted("attachments", InputType::Boolean, true, "False to leave out the attachments.");
     ActionSpec {

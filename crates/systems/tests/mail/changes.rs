@@ -27,7 +27,8 @@ async fn a_message_is_marked_and_marking_it_again_changes_nothing() {
         (json!({"seen": false, "flagged": true, "removeKeywords": ["booked"]}), vec!["$x", "\\Flagged"]),
     ] {
         let result = json_of(&account.client.call("mark", with(place.clone(), more)).await);
-        let mut flags: Vec<&str> = result["flags"].as_array().expect("a list").iter().filter_map(Json::as_str).collect();
+        let mut flags: Vec<&str> =
+            result["flags"].as_array().expect("a list").iter().filter_map(Json::as_str).collect();
         flags.retain(|flag| *flag != "\\Recent");
         flags.sort_unstable();
         assert_eq!(flags, expected);
@@ -78,7 +79,11 @@ async fn a_message_is_appended_once_whatever_its_id_comes_from() {
         ("Subject: made\n\nx\n", "b", false, 3),
     ] {
         let result = append(content, key).await;
-        assert_eq!((&result["repeated"], &result["uid"]), (&json!(repeated), &json!(uid)), "{content} {result}");
+        assert_eq!(
+            (&result["repeated"], &result["uid"]),
+            (&json!(repeated), &json!(uid)),
+            "{content} {result}"
+        );
         let there = json!({"mailbox": "Archive", "uid": uid, "uidValidity": result["uidValidity"]});
         let read = json_of(&account.client.call("get", there).await);
         assert_eq!(read["messageId"], result["messageId"]);
@@ -99,7 +104,8 @@ async fn a_large_message_is_appended_as_it_is() {
     let Some(account) = Account::start() else { return };
     let body = "0123456789abcdef\n".repeat(100_000);
     let content = format!("Subject: big\nMessage-ID: <big@x>\n\n{body}");
-    let result = json_of(&account.client.call("append", json!({"mailbox": "Archive", "content": content})).await);
+    let result =
+        json_of(&account.client.call("append", json!({"mailbox": "Archive", "content": content})).await);
     let there = json!({"mailbox": "Archive", "uid": 1, "uidValidity": result["uidValidity"]});
     let read = json_of(&account.client.call("get", there).await);
     assert_eq!(read["size"], json!(content.len() + content.matches('\n').count()));

@@ -30,17 +30,27 @@ async fn a_change_whose_answer_is_lost_is_repeated_without_harm() {
     };
     let limit = Some(Duration::from_millis(500));
     for (action, inputs, swallowed) in [
-        ("append", json!({"mailbox": "Archive", "content": "Subject: x\n\nhello there\n"}), b"hello there".as_slice()),
+        (
+            "append",
+            json!({"mailbox": "Archive", "content": "Subject: x\n\nhello there\n"}),
+            b"hello there".as_slice(),
+        ),
         ("mark", place(json!({"seen": true})), b"UID STORE"),
         ("move", place(json!({"to": "Archive"})), b"UID MOVE"),
     ] {
         proxy.swallow(Some(swallowed));
-        let error = client.try_with(action, &map(inputs.clone()), ("key", limit)).await.expect_err("swallowed");
+        let error =
+            client.try_with(action, &map(inputs.clone()), ("key", limit)).await.expect_err("swallowed");
         assert_eq!((error.kind.to_string().as_str(), error.outcome_unknown), ("timeout", true), "{error:?}");
         proxy.swallow(None);
         let result = client.try_with(action, &map(inputs), ("key", None)).await.expect("repeated");
         let result = json_of(&result);
-        assert!([&result["moved"], &result["uid"]].iter().any(|value| **value == json!(true) || **value == json!(1)), "{action} {result}");
+        assert!(
+            [&result["moved"], &result["uid"]]
+                .iter()
+                .any(|value| **value == json!(true) || **value == json!(1)),
+            "{action} {result}"
+        );
     }
     let moved = client.found(json!({"mailbox": "Archive"})).await;
     assert_eq!(moved.len(), 2, "each once: {moved:?}");
@@ -79,7 +89,8 @@ async fn a_listener_that_is_cut_off_ends_with_the_reason() {
         begun.notified().await;
         proxy.cut();
     };
-    let ended = tokio::time::timeout(Duration::from_secs(20), async { tokio::join!(listening, cutting).0 }).await;
+    let ended =
+        tokio::time::timeout(Duration::from_secs(20), async { tokio::join!(listening, cutting).0 }).await;
     let error = ended.expect("it ends");
     assert_eq!(error.kind.to_string(), "network", "{error:?}");
 }

@@ -23,7 +23,8 @@ struct Hostile {
 impl Hostile {
     async fn start(greeting: &'static [u8], answers: Answers) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let (port, lines) = (listener.local_addr().expect("an address").port(), Arc::<Mutex<Vec<String>>>::default());
+        let (port, lines) =
+            (listener.local_addr().expect("an address").port(), Arc::<Mutex<Vec<String>>>::default());
         let seen = lines.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -114,20 +115,60 @@ async fn a_greeting_of_another_protocol_ends_the_call() {
 async fn answers_without_a_limit_end_the_call() {
     let cases: [(Answers, &str); 6] = [
         // A literal of 500 MB.
-        (|tag, rest| good(tag, rest, |rest| rest.starts_with("UID FETCH").then(|| b"* 1 FETCH (BODY[] {500000000}\r\n".to_vec())), "limit"),
+        (
+            |tag, rest| {
+                good(tag, rest, |rest| {
+                    rest.starts_with("UID FETCH").then(|| b"* 1 FETCH (BODY[] {500000000}\r\n".to_vec())
+                })
+            },
+            "limit",
+        ),
         // A line without an end.
-        (|tag, rest| good(tag, rest, |rest| rest.starts_with("UID SEARCH").then(|| vec![b'1'; 1 << 20])), "limit"),
+        (
+            |tag, rest| good(tag, rest, |rest| rest.starts_with("UID SEARCH").then(|| vec![b'1'; 1 << 20])),
+            "limit",
+        ),
         // Lists in lists, which a parser follows.
-        (|tag, rest| good(tag, rest, |rest| rest.starts_with("UID FETCH").then(|| [b"* 1 FETCH (BODYSTRUCTURE ".as_slice(), &[b'('; 100_000]].concat())), "limit"),
+        (
+            |tag, rest| {
+                good(tag, rest, |rest| {
+                    rest.starts_with("UID FETCH")
+                        .then(|| [b"* 1 FETCH (BODYSTRUCTURE ".as_slice(), &[b'('; 100_000]].concat())
+                })
+            },
+            "limit",
+        ),
         // Answers without an end.
-        (|tag, rest| good(tag, rest, |rest| rest.starts_with("UID SEARCH").then(|| b"* 1 EXISTS\r\n".repeat(110_000))), "limit"),
+        (
+            |tag, rest| {
+                good(tag, rest, |rest| {
+                    rest.starts_with("UID SEARCH").then(|| b"* 1 EXISTS\r\n".repeat(110_000))
+                })
+            },
+            "limit",
+        ),
         // More messages than there are.
-        (|tag, rest| good(tag, rest, |rest| rest.starts_with("UID SEARCH").then(|| {
-            let numbers: Vec<String> = (1..25_000).map(|number| number.to_string()).collect();
-            format!("* SEARCH {}\r\n", numbers.join(" ")).into_bytes()
-        })), "limit"),
+        (
+            |tag, rest| {
+                good(tag, rest, |rest| {
+                    rest.starts_with("UID SEARCH").then(|| {
+                        let numbers: Vec<String> = (1..25_000).map(|number| number.to_string()).collect();
+                        format!("* SEARCH {}\r\n", numbers.join(" ")).into_bytes()
+                    })
+                })
+            },
+            "limit",
+        ),
         // A text of a status that would hide the rest from the limits.
-        (|tag, rest| good(tag, rest, |rest| rest.starts_with("UID SEARCH").then(|| b"* OK {400000}\r\n* 1 FETCH (BODYSTRUCTURE ((((".to_vec())), "response"),
+        (
+            |tag, rest| {
+                good(tag, rest, |rest| {
+                    rest.starts_with("UID SEARCH")
+                        .then(|| b"* OK {400000}\r\n* 1 FETCH (BODYSTRUCTURE ((((".to_vec())
+                })
+            },
+            "response",
+        ),
     ];
     for (index, (answers, kind)) in cases.into_iter().enumerate() {
         let server = Hostile::start(GREETING, answers).await;
@@ -140,30 +181,48 @@ async fn answers_without_a_limit_end_the_call() {
 async fn a_part_has_no_more_bytes_than_were_asked_for() {
     let answers: Answers = |tag, rest| {
         good(tag, rest, |rest| {
-            let piece = || format!("* 1 FETCH (UID 1 BODY[TEXT]<0> {{300000}}\r\n{})\r\n", "x".repeat(300_000));
+            let piece =
+                || format!("* 1 FETCH (UID 1 BODY[TEXT]<0> {{300000}}\r\n{})\r\n", "x".repeat(300_000));
             rest.contains("BODY.PEEK[TEXT]").then(|| format!("{}{tag} OK x\r\n", piece()).into_bytes())
         })
     };
     let server = Hostile::start(GREETING, answers).await;
     let error = server.fails("get", json!({"uid": 1, "uidValidity": 7})).await;
-    assert_eq!((error.kind.to_string().as_str(), error.message.contains("more than")), ("response", true), "{error:?}");
+    assert_eq!(
+        (error.kind.to_string().as_str(), error.message.contains("more than")),
+        ("response", true),
+        "{error:?}"
+    );
 }
 
 #[tokio::test]
 async fn a_message_above_the_limits_is_an_error() {
     let cases: [Answers; 3] = [
-        |tag, rest| good(tag, rest, |rest| {
-            let deep = (0..9).fold("(\"text\" \"plain\" NIL NIL NIL \"7bit\" 2 1)".to_owned(), |inner, _| format!("({inner} \"mixed\")"));
-            rest.contains("BODYSTRUCTURE").then(|| format!("{}{tag} OK x\r\n", fetched(&deep)).into_bytes())
-        }),
-        |tag, rest| good(tag, rest, |rest| {
-            let many = format!("({} \"mixed\")", "(\"text\" \"plain\" NIL NIL NIL \"7bit\" 2 1)".repeat(200));
-            rest.contains("BODYSTRUCTURE").then(|| format!("{}{tag} OK x\r\n", fetched(&many)).into_bytes())
-        }),
-        |tag, rest| good(tag, rest, |rest| {
-            let large = "(\"image\" \"png\" NIL NIL NIL \"base64\" 52428801)";
-            rest.contains("BODYSTRUCTURE").then(|| format!("{}{tag} OK x\r\n", fetched(large)).into_bytes())
-        }),
+        |tag, rest| {
+            good(tag, rest, |rest| {
+                let deep = (0..9)
+                    .fold("(\"text\" \"plain\" NIL NIL NIL \"7bit\" 2 1)".to_owned(), |inner, _| {
+                        format!("({inner} \"mixed\")")
+                    });
+                rest.contains("BODYSTRUCTURE")
+                    .then(|| format!("{}{tag} OK x\r\n", fetched(&deep)).into_bytes())
+            })
+        },
+        |tag, rest| {
+            good(tag, rest, |rest| {
+                let many =
+                    format!("({} \"mixed\")", "(\"text\" \"plain\" NIL NIL NIL \"7bit\" 2 1)".repeat(200));
+                rest.contains("BODYSTRUCTURE")
+                    .then(|| format!("{}{tag} OK x\r\n", fetched(&many)).into_bytes())
+            })
+        },
+        |tag, rest| {
+            good(tag, rest, |rest| {
+                let large = "(\"image\" \"png\" NIL NIL NIL \"base64\" 52428801)";
+                rest.contains("BODYSTRUCTURE")
+                    .then(|| format!("{}{tag} OK x\r\n", fetched(large)).into_bytes())
+            })
+        },
     ];
     for (answers, words) in cases.into_iter().zip(["8 deep", "200 parts", "50MiB"]) {
         let server = Hostile::start(GREETING, answers).await;
@@ -197,11 +256,16 @@ async fn texts_of_a_server_are_cut_and_never_cut_a_character() {
     let answers: Answers = |tag, rest| {
         good(tag, rest, |rest| {
             let words = "ü".repeat(1_000);
-            rest.starts_with("EXAMINE").then(|| format!("* OK [ALERT]ü\r\n{tag} NO [INUSE]{words}\r\n").into_bytes())
+            rest.starts_with("EXAMINE")
+                .then(|| format!("* OK [ALERT]ü\r\n{tag} NO [INUSE]{words}\r\n").into_bytes())
         })
     };
     let server = Hostile::start("* OK [ALERT]ü hi ü\r\n".as_bytes(), answers).await;
     let error = server.fails("search", json!({})).await;
-    assert_eq!((error.kind.to_string().as_str(), error.code.as_deref()), ("network", Some("INUSE")), "{error:?}");
+    assert_eq!(
+        (error.kind.to_string().as_str(), error.code.as_deref()),
+        ("network", Some("INUSE")),
+        "{error:?}"
+    );
     assert!(error.message.chars().count() < 400, "{error:?}");
 }

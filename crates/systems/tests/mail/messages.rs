@@ -84,8 +84,12 @@ async fn a_message_is_read_with_its_texts_and_attachments() {
     let attachments = result.get("attachments").expect("attachments");
     let files: Vec<_> = attachments.as_list().expect("a list").iter().map(file_of).collect();
     let inner = "From: b@example.com\r\nSubject: inner\r\n\r\ntext";
-    let file = |name: &str, kind: &str, bytes: &str| (name.to_owned(), kind.to_owned(), bytes.as_bytes().to_vec());
-    assert_eq!(files, [file("Größe.pdf", "application/pdf", "%PDF-1.4"), file("part-3.eml", "message/rfc822", inner)]);
+    let file =
+        |name: &str, kind: &str, bytes: &str| (name.to_owned(), kind.to_owned(), bytes.as_bytes().to_vec());
+    assert_eq!(
+        files,
+        [file("Größe.pdf", "application/pdf", "%PDF-1.4"), file("part-3.eml", "message/rfc822", inner)]
+    );
     let with = json!({"uid": mail["uid"], "uidValidity": mail["uidValidity"], "attachments": false});
     let result = json_of(&account.client.call("get", with).await);
     assert_eq!((&result["attachments"], &result["truncated"]), (&json!([]), &json!(false)));
@@ -99,7 +103,8 @@ async fn large_parts_are_read_in_pieces_and_large_texts_are_cut() {
     let Some(account) = Account::start() else { return };
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| (number * 7 >> 3) as u8).collect();
     let encoded = base64::engine::general_purpose::STANDARD.encode(&bytes);
-    let lines: Vec<&str> = (0..encoded.len()).step_by(76).map(|at| &encoded[at..encoded.len().min(at + 76)]).collect();
+    let lines: Vec<&str> =
+        (0..encoded.len()).step_by(76).map(|at| &encoded[at..encoded.len().min(at + 76)]).collect();
     let text = "0123456789\n".repeat(120_000);
     account.deliver(&format!(
         "Subject: big\nContent-Type: multipart/mixed; boundary=m\n\n--m\n\n{text}--m\nContent-Type: image/png; name=a.png\n\
@@ -132,7 +137,10 @@ async fn a_search_fits_all_inputs_and_gives_the_newest_first() {
         (json!({"from": "a@example", "text": "hi", "limit": 2}), vec!["four", "Größe \"3\" (x)"]),
         (json!({"from": "nobody"}), vec![]),
         (json!({"before": "2023-11-14"}), vec![]),
-        (json!({"since": "2023-11-14", "unseen": true, "flagged": false}), vec!["four", "Größe \"3\" (x)", "two", "one"]),
+        (
+            json!({"since": "2023-11-14", "unseen": true, "flagged": false}),
+            vec!["four", "Größe \"3\" (x)", "two", "one"],
+        ),
         (json!({"unseen": false}), vec![]),
         (json!({"keywords": ["booked"]}), vec![]),
         (json!({"mailbox": "Büro & more"}), vec![]),
@@ -160,6 +168,10 @@ async fn a_message_is_named_by_its_number_and_the_numbering() {
     ] {
         let error = account.client.fails("get", with.clone()).await;
         let expected = if code.is_some() { "response" } else { "input" };
-        assert_eq!((error.kind.to_string().as_str(), error.code.as_deref()), (expected, code), "{with}: {error:?}");
+        assert_eq!(
+            (error.kind.to_string().as_str(), error.code.as_deref()),
+            (expected, code),
+            "{with}: {error:?}"
+        );
     }
 }

@@ -7,8 +7,14 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "messages of `mail.search`",
         elsewhere(
             &[
-                ("crates/systems/src/mail/mod.rs", "inputs_that_could_end_a_line_or_a_list_of_the_protocol_are_refused"),
-                ("crates/systems/tests/mail/messages.rs", "a_search_fits_all_inputs_and_gives_the_newest_first"),
+                (
+                    "crates/systems/src/mail/mod.rs",
+                    "inputs_that_could_end_a_line_or_a_list_of_the_protocol_are_refused",
+                ),
+                (
+                    "crates/systems/tests/mail/messages.rs",
+                    "a_search_fits_all_inputs_and_gives_the_newest_first",
+                ),
             ],
             &[("crates/systems/src/mail/mod.rs", "const MAX_FOUND: i64 = 1_000;")],
         ),
@@ -18,8 +24,14 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/systems/tests/mail/hostile.rs", "a_message_above_the_limits_is_an_error"),
-                ("crates/systems/tests/mail/messages.rs", "large_parts_are_read_in_pieces_and_large_texts_are_cut"),
-                ("crates/systems/src/mail/client/structure.rs", "parts_have_a_limit_for_their_number_and_their_depth"),
+                (
+                    "crates/systems/tests/mail/messages.rs",
+                    "large_parts_are_read_in_pieces_and_large_texts_are_cut",
+                ),
+                (
+                    "crates/systems/src/mail/client/structure.rs",
+                    "parts_have_a_limit_for_their_number_and_their_depth",
+                ),
             ],
             &[
                 ("crates/systems/src/mail/client/get.rs", "const MAX_SIZE: u64 = 50 << 20;"),
@@ -48,13 +60,22 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "an answer of a mail server (IMAP)",
         elsewhere(
             &[
-                ("crates/systems/tests/mail/refusals.rs", "a_server_that_says_nothing_is_given_up_at_the_end_of_the_step"),
+                (
+                    "crates/systems/tests/mail/refusals.rs",
+                    "a_server_that_says_nothing_is_given_up_at_the_end_of_the_step",
+                ),
                 ("crates/systems/tests/mail/hostile.rs", "answers_without_a_limit_end_the_call"),
                 ("crates/systems/src/mail/client/limited.rs", "responses_have_limits"),
             ],
             &[
-                ("crates/systems/src/mail/client/session.rs", "const ANSWER_TIME: Duration = Duration::from_secs(30);"),
-                ("crates/systems/src/mail/client/mod.rs", "const USUAL_LIMIT: Duration = Duration::from_secs(15 * 60);"),
+                (
+                    "crates/systems/src/mail/client/session.rs",
+                    "const ANSWER_TIME: Duration = Duration::from_secs(30);",
+                ),
+                (
+                    "crates/systems/src/mail/client/mod.rs",
+                    "const USUAL_LIMIT: Duration = Duration::from_secs(15 * 60);",
+                ),
                 ("crates/systems/src/mail/client/limited.rs", "const MAX_LINE: usize = 256 << 10;"),
                 ("crates/systems/src/mail/client/limited.rs", "const MAX_LITERALS: usize = 512 << 10;"),
                 ("crates/systems/src/mail/client/limited.rs", "const MAX_LISTS: usize = 40;"),

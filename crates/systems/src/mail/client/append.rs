@@ -66,7 +66,9 @@ impl Message {
         let head = chunk(&data, 0, MAX_HEADER).await?;
         let own = message_id(&head);
         if own.is_none() && !is_header(&head) {
-            return Err(input_error("`content` is no message: it begins with headers, such as `Subject: Hello`"));
+            return Err(input_error(
+                "`content` is no message: it begins with headers, such as `Subject: Hello`",
+            ));
         }
         // Each attempt of a step gives the same one.
         let made = || {
@@ -114,7 +116,11 @@ impl Lines {
         for byte in bytes {
             match byte {
                 b'\n' if self.last != b'\r' => converted.extend_from_slice(b"\r\n"),
-                0 => return Err(input_error("`content` has a NUL, which no message has; encode files with base64")),
+                0 => {
+                    return Err(input_error(
+                        "`content` has a NUL, which no message has; encode files with base64",
+                    ));
+                }
                 _ => converted.push(*byte),
             }
             self.last = *byte;

@@ -53,8 +53,7 @@ pub(super) async fn mark(session: &mut Session, call: &Call<'_>) -> Result<Value
     reading.await?;
     // The server takes a number without a message for a good one.
     let flags: Value = flags.ok_or_else(|| missing(mailbox, uid))?;
-    let entries =
-        [("uid", Value::from(uid)), ("uidValidity", Value::from(uid_validity)), ("flags", flags)];
+    let entries = [("uid", Value::from(uid)), ("uidValidity", Value::from(uid_validity)), ("flags", flags)];
     Ok(Value::from(Map::from_iter(entries)))
 }
 

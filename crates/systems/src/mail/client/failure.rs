@@ -42,7 +42,9 @@ impl Refusal {
         let text = outcome.information.as_deref().unwrap_or_default();
         // A code that the parser does not know is still in the text.
         let (code, text) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            Some((code, rest)) if outcome.code.is_none() => (code.split(' ').next().map(str::to_owned), rest.trim_start()),
+            Some((code, rest)) if outcome.code.is_none() => {
+                (code.split(' ').next().map(str::to_owned), rest.trim_start())
+            }
             _ => (known_code(outcome.code.as_ref()).map(str::to_owned), text),
         };
         Self { code, text: text::truncate(text, MAX_MESSAGE).into_owned() }
@@ -50,7 +52,9 @@ impl Refusal {
 
     /// True if the refusal does not last.
     pub(super) fn is_temporary(&self) -> bool {
-        self.code.as_deref().is_some_and(|code| TEMPORARY.iter().any(|known| known.eq_ignore_ascii_case(code)))
+        self.code
+            .as_deref()
+            .is_some_and(|code| TEMPORARY.iter().any(|known| known.eq_ignore_ascii_case(code)))
     }
 }
 

@@ -118,6 +118,12 @@ async fn text(
     let Target::Text(mut bytes) = target else { return Ok((String::new(), false)) };
     let is_cut = bytes.len() > MAX_TEXT;
     bytes.truncate(MAX_TEXT);
+    // The cut may be in a character.
+    if let Err(error) = std::str::from_utf8(&bytes)
+        && error.error_len().is_none()
+    {
+        bytes.truncate(error.valid_up_to());
+    }
     Ok((decoded(bytes, part.charset.as_deref()), is_cut))
 }
 
@@ -161,8 +167,8 @@ async fn read(
 /// Reads a piece of a section.
 async fn piece(session: &mut Session, uid: u32, section: &str, offset: u64) -> Result<Vec<u8>, ActionError> {
     let mut found = None;
-    let command = Command::new("UID FETCH")
-        .plain(format_args!("{uid} (UID BODY.PEEK[{section}]<{offset}.{PIECE}>)"));
+    let command =
+        Command::new("UID FETCH").plain(format_args!("{uid} (UID BODY.PEEK[{section}]<{offset}.{PIECE}>)"));
     let subject = session.subject.clone();
     let reading = session.run(command, |answer| {
         let Response::Fetch(_, values) = answer else { return Ok(()) };
@@ -173,7 +179,10 @@ async fn piece(session: &mut Session, uid: u32, section: &str, offset: u64) -> R
             let AttributeValue::BodySection { data, .. } = value else { continue };
             let data = data.as_deref().unwrap_or_default();
             if data.len() > PIECE {
-                return Err(ActionError::new(ErrorKind::Response, format!("{subject} sends more than it was asked for")));
+                return Err(ActionError::new(
+                    ErrorKind::Response,
+                    format!("{subject} sends more than it was asked for"),
+                ));
             }
             found = Some(data.to_vec());
         }

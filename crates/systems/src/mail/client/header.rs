@@ -52,7 +52,8 @@ impl Summary {
         let text = |text: Option<String>| text.map_or(Value::Null, Value::from);
         let date = message.and_then(Message::date).filter(|date| date.is_valid());
         let date = date.and_then(|date| Timestamp::from_second(date.to_timestamp()).ok());
-        let addresses = |pick: fn(&Message<'_>) -> Value| message.map_or_else(|| Value::from(Vec::new()), pick);
+        let addresses =
+            |pick: fn(&Message<'_>) -> Value| message.map_or_else(|| Value::from(Vec::new()), pick);
         let entries = [
             ("uid", Value::from(uid)),
             ("uidValidity", Value::from(place.uid_validity)),
@@ -136,7 +137,9 @@ fn complete(header: &[u8]) -> Vec<u8> {
 
 /// True if the form of a message is one for attachments: a mixture, or something that is no text.
 fn has_attachments(message: &Message<'_>) -> bool {
-    let Some(kind) = message.header("Content-Type").and_then(HeaderValue::as_content_type) else { return false };
+    let Some(kind) = message.header("Content-Type").and_then(HeaderValue::as_content_type) else {
+        return false;
+    };
     let (ctype, subtype) = (kind.ctype(), kind.subtype().unwrap_or_default());
     match ctype.to_ascii_lowercase().as_str() {
         "multipart" => subtype.eq_ignore_ascii_case("mixed"),

@@ -25,7 +25,11 @@ enum Heard {
 
 impl Mail {
     /// Listens until the connection breaks. Returns the reason of the end.
-    pub(in crate::mail) async fn idle(&self, call: &Call<'_>, wake: &(dyn Fn() + Send + Sync)) -> ActionError {
+    pub(in crate::mail) async fn idle(
+        &self,
+        call: &Call<'_>,
+        wake: &(dyn Fn() + Send + Sync),
+    ) -> ActionError {
         match self.try_idle(call, wake).await {
             Ok(never) => match never {},
             Err(error) => error,
@@ -41,7 +45,8 @@ impl Mail {
             return Err(input_error("`idle` is not true"));
         }
         crate::mail::check(call.inputs)?;
-        let connection = call.connection_for(&self.spec)?.ok_or_else(|| missing_connection(&self.spec.name))?;
+        let connection =
+            call.connection_for(&self.spec)?.ok_or_else(|| missing_connection(&self.spec.name))?;
         let mut session = Session::open(call, connection, &self.subject).await?;
         session.select(text_of(call.inputs, "mailbox"), Access::Read, None).await?;
         if !session.can("IDLE").await? {

@@ -59,7 +59,11 @@ impl AsyncRead for Limited {
 }
 
 impl AsyncWrite for Limited {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.inner).poll_write(context, bytes)
     }
 
@@ -161,7 +165,13 @@ impl Scan {
             (State::FreeSize(b'0'), b'0'..=b'9') => State::FreeSize(b'0'),
             (State::FreeSize(b'0'), b'}') => State::FreeSize(b'\r'),
             (State::FreeSize(b'\r'), b'\r') => State::FreeSize(b'\n'),
-            (State::Free | State::FreeSize(_), _) => if byte == b'{' { State::FreeSize(b'0') } else { State::Free },
+            (State::Free | State::FreeSize(_), _) => {
+                if byte == b'{' {
+                    State::FreeSize(b'0')
+                } else {
+                    State::Free
+                }
+            }
             (State::Quoted, b'"') => State::Data,
             (State::Quoted, b'\\') => State::Escaped,
             (State::Quoted | State::Escaped, _) => State::Quoted,
@@ -218,7 +228,11 @@ impl Scan {
 
     fn size(&self, size: usize, digit: u8) -> Result<State, Excess> {
         let size = size.saturating_mul(10).saturating_add(usize::from(digit - b'0'));
-        if self.literals.saturating_add(size) > MAX_LITERALS { Err(Excess::Literals) } else { Ok(State::Size(size)) }
+        if self.literals.saturating_add(size) > MAX_LITERALS {
+            Err(Excess::Literals)
+        } else {
+            Ok(State::Size(size))
+        }
     }
 
     fn literal(&mut self, size: usize) -> Result<State, Excess> {
@@ -303,7 +317,8 @@ mod tests {
 
     #[test]
     fn bytes_that_are_not_ascii_are_replaced_outside_of_strings() {
-        let (mut scan, mut text) = (Scan::default(), "* OK [ALERT]é\r\n* 1 FETCH (X {2}\r\né \"é\")\r\n".as_bytes().to_vec());
+        let (mut scan, mut text) =
+            (Scan::default(), "* OK [ALERT]é\r\n* 1 FETCH (X {2}\r\né \"é\")\r\n".as_bytes().to_vec());
         scan.take(&mut text).expect("it is good");
         assert_eq!(String::from_utf8_lossy(&text), "* OK [ALERT]??\r\n* 1 FETCH (X {2}\r\né \"é\")\r\n");
     }

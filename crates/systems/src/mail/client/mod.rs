@@ -41,7 +41,8 @@ const USUAL_LIMIT: Duration = Duration::from_secs(15 * 60);
 impl Mail {
     pub(super) async fn run(&self, call: &Call<'_>) -> Result<Value, ActionError> {
         check(call.inputs)?;
-        let connection = call.connection_for(&self.spec)?.ok_or_else(|| missing_connection(&self.spec.name))?;
+        let connection =
+            call.connection_for(&self.spec)?.ok_or_else(|| missing_connection(&self.spec.name))?;
         let limit = call.time_left.unwrap_or(USUAL_LIMIT);
         match tokio::time::timeout(limit, self.work(call, connection)).await {
             Ok(result) => result,
@@ -89,7 +90,9 @@ fn numbers(inputs: &Map) -> Result<(u32, u32), ActionError> {
     let number = |name: &str| {
         let number = inputs.get(name).and_then(Value::as_i64).and_then(|number| u32::try_from(number).ok());
         number.filter(|number| *number > 0).ok_or_else(|| {
-            input_error(format!("`{name}` is a number that `mail.search` or the event gives, of at most 32 bits"))
+            input_error(format!(
+                "`{name}` is a number that `mail.search` or the event gives, of at most 32 bits"
+            ))
         })
     };
     Ok((number("uid")?, number("uidValidity")?))

@@ -14,7 +14,7 @@ use super::session::{Access, Selected, Session};
 use super::{flag_of, text_of};
 use crate::mail::{day, input_error, keywords};
 
-/// The messages that one command searches, so that an answer has its limit also if all of them fit.
+/// The numbers that one command searches, so that an answer has its limit also if all of them fit.
 const WINDOW: u32 = 20_000;
 /// The messages whose headers one command reads.
 const SUMMARIES: usize = 100;
@@ -30,11 +30,12 @@ pub(super) async fn search(session: &mut Session, call: &Call<'_>) -> Result<Val
     let limit = limit.unwrap_or(SUMMARIES);
     let mailbox = text_of(inputs, "mailbox");
     let selected = session.select(mailbox, Access::Read, None).await?;
-    let (mut found, mut last) = (Vec::new(), selected.exists);
+    let mut last = last_uid(session, &selected).await?;
+    let window = if selected.exists <= WINDOW { last } else { WINDOW };
+    let mut found = Vec::new();
     while last > 0 && found.len() <= limit {
-        let first = last.saturating_sub(WINDOW - 1).max(1);
-        let uids = uids(session, |command| command.plain(format_args!("{first}:{last}")), inputs).await?;
-        found.extend(uids.into_iter().rev());
+        let first = last.saturating_sub(window - 1).max(1);
+        found.extend(uids(session, &format!("{first}:{last}"), inputs).await?.into_iter().rev());
         last = first - 1;
     }
     let more = found.len() > limit;
@@ -48,16 +49,13 @@ pub(super) async fn search(session: &mut Session, call: &Call<'_>) -> Result<Val
     Ok(Value::from(Map::from_iter([("results", Value::from(results)), ("more", Value::from(more))])))
 }
 
-/// Searches the messages of a set. Returns their numbers.
-async fn uids(
-    session: &mut Session,
-    set: impl FnOnce(Command) -> Command,
-    inputs: &Map,
-) -> Result<BTreeSet<u32>, ActionError> {
+/// Searches the messages with the numbers of a set. Returns their numbers.
+async fn uids(session: &mut Session, set: &str, inputs: &Map) -> Result<BTreeSet<u32>, ActionError> {
     let texts = [("from", "FROM"), ("to", "TO"), ("subject", "SUBJECT"), ("text", "TEXT")];
     let is_ascii = texts.iter().all(|(input, _)| text_of(inputs, input).is_ascii());
     let command = Command::new("UID SEARCH");
-    let mut command = set(if is_ascii { command } else { command.word("CHARSET UTF-8") });
+    let command = if is_ascii { command } else { command.word("CHARSET UTF-8") };
+    let mut command = command.word("UID").plain(format_args!("{set}"));
     for (input, word) in texts {
         let text = text_of(inputs, input);
         if !text.is_empty() {
@@ -82,7 +80,10 @@ async fn uids(
         if let Response::MailboxData(MailboxDatum::Search(uids)) = answer {
             found.extend(uids);
             if found.len() > WINDOW as usize {
-                return Err(ActionError::new(ErrorKind::Limit, "the server finds more messages than it was to search"));
+                return Err(ActionError::new(
+                    ErrorKind::Limit,
+                    "the server finds more messages than it was to search",
+                ));
             }
         }
         Ok(())
@@ -169,7 +170,7 @@ pub(super) async fn received(session: &mut Session, call: &Call<'_>) -> Result<V
             break;
         }
         let (first, end) = (known.saturating_add(1), known.saturating_add(WINDOW).min(last));
-        let mut found = uids(session, |command| command.plain(format_args!("UID {first}:{end}")), inputs).await?;
+        let mut found = uids(session, &format!("{first}:{end}"), inputs).await?;
         // A server takes a set without messages for the last one.
         found.retain(|uid| (first..=end).contains(uid));
         let found: Vec<u32> = found.into_iter().collect();
@@ -198,8 +199,7 @@ async fn last_uid(session: &mut Session, selected: &Selected) -> Result<u32, Act
     if selected.exists == 0 {
         return Ok(0);
     }
-    let exists = selected.exists;
-    let last = uids(session, |command| command.plain(format_args!("{exists}")), &Map::new()).await?;
+    let last = uids(session, "*", &Map::new()).await?;
     Ok(last.last().copied().unwrap_or_default())
 }
 

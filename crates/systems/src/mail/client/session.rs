@@ -96,7 +96,8 @@ impl Session {
             inputs.check_open(&dialed.route, (subject, "security: none"), call.log)?;
         }
         let wire: Box<dyn Wire> = Box::new(dialed.stream);
-        let wire = if security == Security::Tls { encrypted(inputs, host, subject, wire).await? } else { wire };
+        let wire =
+            if security == Security::Tls { encrypted(inputs, host, subject, wire).await? } else { wire };
         let mut session = Self::new(subject, wire);
         let is_plain = session.greeting().await?;
         if security != Security::Starttls {
@@ -165,7 +166,11 @@ impl Session {
         for _ in 0..MAX_ANSWERS {
             let step = self.answer(|answer| match answer {
                 Response::Done { tag: of, status, outcome } if *of == tag => {
-                    Ok(ControlFlow::Break(if *status == Status::Ok { None } else { Some(Refusal::of(outcome)) }))
+                    Ok(ControlFlow::Break(if *status == Status::Ok {
+                        None
+                    } else {
+                        Some(Refusal::of(outcome))
+                    }))
                 }
                 Response::Data { status: Status::Bye, outcome } => Err(closed(&subject, Some(outcome))),
                 other => Ok(ControlFlow::Continue(matches!(other, Response::Continue(_)))),
@@ -208,7 +213,9 @@ impl Session {
                 Response::Done { tag: of, status, outcome } if of == tag => {
                     Err((refused(&subject, command.name(), status, outcome), false))
                 }
-                Response::Data { status: Status::Bye, outcome } => Err((closed(&subject, Some(outcome)), true)),
+                Response::Data { status: Status::Bye, outcome } => {
+                    Err((closed(&subject, Some(outcome)), true))
+                }
                 other => {
                     if let Response::Data { outcome, .. } = other {
                         written = written_of(outcome.code.as_ref()).or(written);
@@ -304,7 +311,9 @@ impl Session {
         self.read += 1;
         let failed = match answer {
             // The parser and the scan in front of it agree on the end of each answer.
-            Ok(Some(answer)) if self.read <= self.client.get_ref().complete() => return Ok(read(answer.parsed())),
+            Ok(Some(answer)) if self.read <= self.client.get_ref().complete() => {
+                return Ok(read(answer.parsed()));
+            }
             Ok(Some(_)) => broken(&self.subject, &std::io::Error::other(Excess::Form)),
             Ok(None) => closed(&self.subject, None),
             Err(error) => broken(&self.subject, &error),
@@ -424,7 +433,8 @@ async fn encrypted(
 ) -> Result<Box<dyn Wire>, ActionError> {
     let config = tls_config(TlsFiles { authorities: inputs.text("ca"), client: None });
     let config = config.map_err(|error| inputs.refuse(error))?;
-    let name = ServerName::try_from(host.to_owned()).map_err(|error| inputs.refuse(format!("`host`: {error}")))?;
+    let name =
+        ServerName::try_from(host.to_owned()).map_err(|error| inputs.refuse(format!("`host`: {error}")))?;
     let connecting = TlsConnector::from(config).connect(name, wire);
     match tokio::time::timeout(ANSWER_TIME, connecting).await {
         Ok(Ok(stream)) => Ok(Box::new(stream)),

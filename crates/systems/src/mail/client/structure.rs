@@ -64,7 +64,8 @@ fn collect(
             }
             for (index, body) in bodies.iter().enumerate() {
                 let number = index + 1;
-                let section = if section.is_empty() { number.to_string() } else { format!("{section}.{number}") };
+                let section =
+                    if section.is_empty() { number.to_string() } else { format!("{section}.{number}") };
                 collect(body, (section, level + 1), parts, count)?;
             }
             return Ok(());
@@ -75,7 +76,10 @@ fn collect(
     };
     let name = file_name(common);
     let is_attachment = name.is_some()
-        || common.disposition.as_ref().is_some_and(|disposition| disposition.ty.eq_ignore_ascii_case("attachment"));
+        || common
+            .disposition
+            .as_ref()
+            .is_some_and(|disposition| disposition.ty.eq_ignore_ascii_case("attachment"));
     let part = part(section, common, other, name);
     match part.content_type.as_str() {
         "text/plain" if !is_attachment && parts.text.is_none() => parts.text = Some(part),
@@ -156,7 +160,9 @@ mod tests {
     const HTML: &str = r#"("TEXT" "HTML" NIL NIL NIL "QUOTED-PRINTABLE" 99 1 NIL ("inline" NIL) NIL NIL)"#;
 
     fn file(name: &str) -> String {
-        format!(r#"("application" "pdf" NIL NIL NIL "base64" 300 NIL ("attachment" ("filename" "{name}")) NIL NIL)"#)
+        format!(
+            r#"("application" "pdf" NIL NIL NIL "base64" 300 NIL ("attachment" ("filename" "{name}")) NIL NIL)"#
+        )
     }
 
     fn names(parts: &Parts) -> Vec<(&str, &str)> {
@@ -166,10 +172,15 @@ mod tests {
     #[test]
     fn the_first_texts_are_the_content_and_the_rest_are_attachments() {
         let pdf = file("a.pdf");
-        let text = format!(r#"((({PLAIN}{HTML} "alternative")("image" "png" ("name" "b/../c.png") "<1>" NIL "base64" 4 NIL NIL NIL NIL) "related"){pdf}{PLAIN} "mixed")"#);
+        let text = format!(
+            r#"((({PLAIN}{HTML} "alternative")("image" "png" ("name" "b/../c.png") "<1>" NIL "base64" 4 NIL NIL NIL NIL) "related"){pdf}{PLAIN} "mixed")"#
+        );
         let parts = read(&text).expect("it is read");
         assert_eq!(parts.text.as_ref().map(|part| part.section.as_str()), Some("1.1.1"));
-        assert_eq!(parts.html.as_ref().map(|part| (part.section.as_str(), part.encoding)), Some(("1.1.2", Encoding::QuotedPrintable)));
+        assert_eq!(
+            parts.html.as_ref().map(|part| (part.section.as_str(), part.encoding)),
+            Some(("1.1.2", Encoding::QuotedPrintable))
+        );
         assert_eq!(names(&parts), [("1.2", "c.png"), ("2", "a.pdf"), ("3", "part-3.txt")]);
     }
 
@@ -187,7 +198,8 @@ mod tests {
         let many = |count: usize| format!("({} \"mixed\")", PLAIN.repeat(count));
         assert_eq!(read(&many(MAX_PARTS - 1)).expect("it is read").attachments.len(), MAX_PARTS - 2);
         assert_eq!(read(&many(MAX_PARTS)).expect_err("too many").kind, ErrorKind::Limit);
-        let deep = |levels: usize| (0..levels).fold(PLAIN.to_owned(), |inner, _| format!("({inner} \"mixed\")"));
+        let deep =
+            |levels: usize| (0..levels).fold(PLAIN.to_owned(), |inner, _| format!("({inner} \"mixed\")"));
         read(&deep(MAX_LEVELS)).expect("it is read");
         assert_eq!(read(&deep(MAX_LEVELS + 1)).expect_err("too deep").kind, ErrorKind::Limit);
     }
