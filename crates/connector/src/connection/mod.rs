@@ -4,11 +4,11 @@ mod base;
 mod describe;
 mod given;
 mod sigv4;
+mod tokens;
 mod url_credentials;
 mod vocabulary;
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +31,7 @@ pub use base::{BaseUrl, BaseUrlError};
 use given::{first, given};
 pub use sigv4::SigningKeys;
 pub(crate) use sigv4::{SigV4Rule, Signer};
+use tokens::Tokens;
 use url_credentials::UrlCredentials;
 pub(crate) use vocabulary::Vocabulary;
 
@@ -163,16 +164,6 @@ pub struct ResolvedConnection {
     request_id: Option<HeaderName>,
 }
 
-/// The source of the bearer token of each request; its `Debug` hides the token.
-#[derive(Clone)]
-struct Tokens(Arc<dyn TokenSource>);
-
-impl fmt::Debug for Tokens {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("***")
-    }
-}
-
 /// The value of a connection's input.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ConnectionValue {
@@ -193,18 +184,6 @@ impl ResolvedConnection {
     #[must_use]
     pub fn oauth(&self) -> Option<&Arc<OAuthClient>> {
         self.oauth.as_ref()
-    }
-
-    /// Returns a token for a protocol other than HTTP, or one to replace `rejected`; `None` if the connection has none.
-    ///
-    /// # Errors
-    /// None can be obtained.
-    pub async fn token(&self, rejected: Option<&Secret>) -> Result<Option<Secret>, ActionError> {
-        match (self.tokens(), rejected) {
-            (None, _) => Ok(None),
-            (Some(tokens), None) => tokens.token().await.map(Some),
-            (Some(tokens), Some(rejected)) => tokens.replacement(rejected).await,
-        }
     }
 
     /// Sets the source of tokens, and replaces the address of the gateway by `base` if set.

@@ -101,7 +101,7 @@ async fn a_message_is_read_with_its_texts_and_attachments() {
 async fn large_parts_are_read_in_pieces_and_large_texts_are_cut() {
     use base64::Engine as _;
     let Some(account) = Account::start() else { return };
-    let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| (number * 7 >> 3) as u8).collect();
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| ((number * 7) >> 3) as u8).collect();
     let encoded = base64::engine::general_purpose::STANDARD.encode(&bytes);
     let lines: Vec<&str> =
         (0..encoded.len()).step_by(76).map(|at| &encoded[at..encoded.len().min(at + 76)]).collect();

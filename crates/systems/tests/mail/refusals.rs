@@ -96,7 +96,7 @@ struct Tokens(String);
 #[async_trait::async_trait]
 impl TokenSource for Tokens {
     async fn token(&self) -> Result<Secret, ActionError> {
-        Ok(Secret::new("canary-withdrawn".to_owned()))
+        Ok(Secret::new("canary-withdrawn"))
     }
 
     async fn replacement(&self, rejected: &Secret) -> Result<Option<Secret>, ActionError> {

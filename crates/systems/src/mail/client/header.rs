@@ -111,7 +111,7 @@ pub(super) fn parameter<'a>(
         }
         let value: String = value.chars().filter(|c| !c.is_control()).collect();
         // A value with a charset is not quoted.
-        if name.ends_with('*') && value.chars().all(|c| is_token(c)) {
+        if name.ends_with('*') && value.chars().all(is_token) {
             header.push_str(&format!(";\r\n {name}={value}"));
         } else {
             let value = value.replace('\\', "\\\\").replace('"', "\\\"");

@@ -54,7 +54,7 @@ impl AsyncRead for Limited {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(context, buffer))?;
         let bytes = buffer.filled_mut().get_mut(before..).unwrap_or_default();
-        Poll::Ready(self.scan.take(bytes).map_err(|excess| io::Error::other(excess)))
+        Poll::Ready(self.scan.take(bytes).map_err(io::Error::other))
     }
 }
 
