@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn responses_of_a_good_server_pass() {
         for (text, complete) in [
-            ("* OK [CAPABILITY IMAP4rev1] say \"hi :-( {3}\r\n", 1),
+            ("* OK [CAPABILITY IMAP4rev1] say \"hi :-( {3} x\r\n", 1),
             ("* ok x\r\n* BYE (((\r\n* PREAUTH \"\r\nA1 NO [X] (\"\r\n+ (\"\r\n+\r\n", 6),
             ("* 2 FETCH (UID 3 BODY[] {5}\r\n((\"\r\n FLAGS (\\Seen))\r\n* 3 EXISTS\r\n", 2),
             ("* LIST () \"/\" \"a\\\"{9}\"\r\n* BADLY\r\n* OKAY\r\n", 3),
