@@ -5,6 +5,7 @@
 
 pub mod certificates;
 pub mod dovecot;
+pub mod mariadb;
 pub mod nats;
 
 use std::io::{self, Read as _, Write as _};
