@@ -4,11 +4,11 @@ mod base;
 mod describe;
 mod given;
 mod sigv4;
-mod tokens;
 mod url_credentials;
 mod vocabulary;
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,7 +31,6 @@ pub use base::{BaseUrl, BaseUrlError};
 use given::{first, given};
 pub use sigv4::SigningKeys;
 pub(crate) use sigv4::{SigV4Rule, Signer};
-use tokens::Tokens;
 use url_credentials::UrlCredentials;
 pub(crate) use vocabulary::Vocabulary;
 
@@ -164,6 +163,16 @@ pub struct ResolvedConnection {
     request_id: Option<HeaderName>,
 }
 
+/// The source of the bearer token of each request; its `Debug` hides the token.
+#[derive(Clone)]
+struct Tokens(Arc<dyn TokenSource>);
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("***")
+    }
+}
+
 /// The value of a connection's input.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ConnectionValue {
@@ -239,7 +248,9 @@ impl ResolvedConnection {
         &self.token_header
     }
 
-    pub(crate) fn tokens(&self) -> Option<&dyn TokenSource> {
+    /// Returns the source of its tokens; `None` for other types.
+    #[must_use]
+    pub fn tokens(&self) -> Option<&dyn TokenSource> {
         self.tokens.as_ref().map(|tokens| &*tokens.0)
     }
 

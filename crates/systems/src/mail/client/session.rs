@@ -132,18 +132,21 @@ impl Session {
     async fn log_in(&mut self, connection: &ResolvedConnection) -> Result<(), ActionError> {
         let inputs = Inputs(connection);
         let user = inputs.text("username").unwrap_or_default();
-        let refusal = match connection.token(None).await? {
+        let refusal = match connection.tokens() {
             None => {
                 let password = inputs.text("password").unwrap_or_default();
                 self.try_login(Command::new("LOGIN").text(user).text(password), &[]).await?
             }
-            Some(token) => match self.try_token(user, token.expose()).await? {
-                // The token may have been withdrawn before its time.
-                Some(_) if let Some(other) = connection.token(Some(&token)).await? => {
-                    self.try_token(user, other.expose()).await?
+            Some(tokens) => {
+                let token = tokens.token().await?;
+                match self.try_token(user, token.expose()).await? {
+                    // The token may have been withdrawn before its time.
+                    Some(_) if let Some(other) = tokens.replacement(&token).await? => {
+                        self.try_token(user, other.expose()).await?
+                    }
+                    refusal => refusal,
                 }
-                refusal => refusal,
-            },
+            }
         };
         let Some(refusal) = refusal else { return Ok(()) };
         let kind = if refusal.is_temporary() { ErrorKind::Network } else { ErrorKind::Connection };
