@@ -13,6 +13,7 @@ declare -A probes=(
 	[ca-certificates]='test -e /etc/ssl/certs/ca-certificates.crt'                # the Debian package of Cogwork
 	[chromium-headless-shell]='command -v chromium-headless-shell'                # tests of the web UI
 	[curl]='command -v curl'                                                      # make run
+	[dovecot-imapd]='test -x /usr/lib/dovecot/imap'                                 # mail over IMAP
 	[e2fsprogs]='command -v mkfs.ext4'                                            # faults: a disk that fails
 	[fonts-dejavu-core]='test -d /usr/share/fonts/truetype/dejavu'                # tests of the web UI
 	[gcc]='command -v cc'                                                         # SQLite, zstd, QuickJS; the linker

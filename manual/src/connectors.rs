@@ -25,7 +25,7 @@ pub(crate) fn page(registry: &Registry, connector: &Connector) -> anyhow::Result
         inputs(&mut text, kind.inputs.iter().map(|input| &input.spec), &secrets);
     }
     for spec in actions() {
-        action(&mut text, spec)?;
+        action(&mut text, spec, registry)?;
     }
     Ok(text)
 }
@@ -55,7 +55,7 @@ pub(crate) fn call_keys(registry: &Registry) -> String {
     text
 }
 
-fn action(text: &mut String, spec: &ActionSpec) -> anyhow::Result<()> {
+fn action(text: &mut String, spec: &ActionSpec, registry: &Registry) -> anyhow::Result<()> {
     let _ = write!(text, "\n## {}\n\n{}.", spec.name, spec.title);
     if let Some(about) = &spec.description {
         let _ = write!(text, " {about}");
@@ -79,7 +79,7 @@ fn action(text: &mut String, spec: &ActionSpec) -> anyhow::Result<()> {
         text.push_str("\n| Field | Type | Meaning |\n|---|---|---|\n");
         fields(text, object, "", &mut Vec::new());
     }
-    let _ = write!(text, "\n```yaml steps\n{}```\n", example(spec)?);
+    let _ = write!(text, "\n```yaml steps\n{}```\n", example(spec, registry)?);
     Ok(())
 }
 
@@ -142,13 +142,11 @@ fn cells<const N: usize>(text: &mut String, cells: [&str; N]) {
 }
 
 /// The example as a step, with a connection that is there.
-fn example(spec: &ActionSpec) -> anyhow::Result<String> {
+fn example(spec: &ActionSpec, registry: &Registry) -> anyhow::Result<String> {
     let mut step = serde_json::Map::new();
     step.insert("action".to_owned(), spec.name.clone().into());
     if let Some(kind) = spec.connections.first().filter(|_| spec.connection_required) {
-        let connector = kind.split('.').next().unwrap_or(kind);
-        let (first, rest) = connector.split_at(1);
-        step.insert("connection".to_owned(), format!("main{}{rest}", first.to_uppercase()).into());
+        step.insert("connection".to_owned(), registry.usual_connection_name(kind).into());
     }
     let with = spec.example.to_serde();
     if with.as_object().is_some_and(|with| !with.is_empty()) {

@@ -29,7 +29,7 @@ const LEVELS: [&[&str]; 14] = [
 ];
 
 /// External crates that only some product crates may use, with the reason. A `*` at the end matches any suffix.
-const AT_HOME: [(&str, &[&str], &str); 56] = [
+const AT_HOME: [(&str, &[&str], &str); 58] = [
     ("opentelemetry*", &["telemetry"], "only telemetry knows OpenTelemetry"),
     ("reqwest", &["connector"], "only connector calls other systems"),
     ("lettre", &["connector"], "only connector calls other systems"),
@@ -76,7 +76,9 @@ const AT_HOME: [(&str, &[&str], &str); 56] = [
     ("nix", &["script"], "only script confines a process"),
     ("seccompiler", &["script"], "only script confines a process"),
     ("tree-sitter*", &["script"], "only script reads a user's JavaScript"),
+    ("async-imap", &["systems"], "only systems speaks to mailboxes"),
     ("async-nats", &["systems"], "only systems speaks to brokers"),
+    ("mail-parser", &["systems"], "only systems reads mail"),
     ("cron", &["trigger"], "schedules are pure functions of trigger"),
     ("chrono*", &["trigger"], "time is jiff's; `cron` alone needs chrono"),
     ("petgraph", &["catalog"], "only catalog has step graphs"),

@@ -130,6 +130,11 @@ pub struct Since {
     /// The input that gets a text which no other trigger has; for an action that remembers what it has listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trigger: Option<String>,
+    /// The path, in a result, to the position that the next call gets as `input` in place of an instant; `None` if the list begins at
+    /// instants. Beside it a result may have `more`, true if the list goes on, and `problem`, the reason for which the action could not
+    /// go on from the position that it got.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub position: Option<String>,
 }
 
 /// An event that the other application sends to a webhook, after a subscription.

@@ -35,17 +35,19 @@ impl<'a> Inputs<'a> {
         self.plain(name).and_then(Value::as_bool).unwrap_or(false)
     }
 
-    /// Refuses to send data without encryption, except to a server that the operator has allowed.
+    /// Refuses to send data without encryption, except to a server that the operator has allowed. `setting` is that of the connection:
+    /// `tls: none`.
     pub(crate) fn check_open(
         self,
         route: &Route,
-        subject: &str,
+        (subject, setting): (&str, &str),
         log: &dyn LogSink,
     ) -> Result<(), ActionError> {
         if !route.is_allowed() {
-            let words = "with `tls: none` a password and the data would travel for everybody to read; only a server that the \
-                         setting `outbound.allow` names is called so";
-            return Err(self.refuse(words));
+            return Err(self.refuse(format_args!(
+                "with `{setting}` a password and the data would travel for everybody to read; only a server that the setting \
+                 `outbound.allow` names is called so"
+            )));
         }
         let message = format!("the connection to {subject} at `{}` is not encrypted", route.address());
         log.line(LogLevel::Warn, &message);

@@ -7,6 +7,7 @@
 //!
 //! * `connection`: the values of a connection
 //! * `spec`: parts of specifications
+//! * `file`: bytes of files, piece by piece
 //! * `convert`: types of columns
 //! * `table`: rows on their way to a result
 //! * `csv`: files of rows
@@ -14,6 +15,7 @@
 //! * `sql`: statements to PostgreSQL, MySQL and SQLite
 //! * `s3`: objects in a bucket
 //! * `sftp`: files on a server that takes logins by SSH
+//! * `mail`: mailboxes of a server
 //! * `stream`: the inputs that the messages of all brokers have
 //! * `nats`: messages of NATS JetStream
 
@@ -21,6 +23,9 @@ mod connection;
 mod convert;
 mod csv;
 mod documents;
+#[cfg(any(feature = "mail", feature = "sftp"))]
+mod file;
+mod mail;
 mod nats;
 mod s3;
 mod sftp;
@@ -40,7 +45,7 @@ pub use sql::{Dialect, Piece, Statement, StatementError, table_of_once};
 /// Returns the report of a manifest with errors; a test of this crate rules this out.
 pub fn register(registry: Registry) -> Result<Registry, Box<Report>> {
     let registry = documents::register(csv::register(registry));
-    nats::register(sftp::register(s3::register(sql::register(registry)?)?)?)
+    nats::register(mail::register(sftp::register(s3::register(sql::register(registry)?)?)?)?)
 }
 
 /// The tasks that a worker process runs for the actions of this crate.

@@ -3,6 +3,8 @@
 //! A program that comes from PyPI is below the build folder, where `make test` installs it by `requirements.txt`. Without the program a
 //! test is skipped with a line; it fails instead if `COGWORK_REQUIRE_SERVERS` is set.
 
+pub mod certificates;
+pub mod dovecot;
 pub mod mariadb;
 pub mod nats;
 

@@ -74,10 +74,7 @@ fn connection(catalog: &Catalog, spec: &ActionSpec, files: &mut Vec<(String, Str
         return Some(name);
     }
     let kind = catalog.registry().connection_type(spec.connections.first()?)?;
-    let connector = kind.name.split('.').next().unwrap_or_default();
-    let mut letters = connector.chars();
-    let first = letters.next().map(|first| first.to_ascii_uppercase());
-    let name: String = "main".chars().chain(first).chain(letters).collect();
+    let name = catalog.registry().usual_connection_name(&kind.name);
     let path = connection_path(&name);
     if !files.iter().any(|(other, _)| *other == path) {
         let text = connection_text(kind, &name);

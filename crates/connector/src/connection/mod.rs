@@ -248,7 +248,9 @@ impl ResolvedConnection {
         &self.token_header
     }
 
-    pub(crate) fn tokens(&self) -> Option<&dyn TokenSource> {
+    /// Returns the source of its tokens; `None` for other types.
+    #[must_use]
+    pub fn tokens(&self) -> Option<&dyn TokenSource> {
         self.tokens.as_ref().map(|tokens| &*tokens.0)
     }
 

@@ -139,7 +139,8 @@ impl Registry {
     }
 
     /// Adds a connector whose manifest and native actions another crate has. Each action is built from the specification that the
-    /// manifest gives it: its name, its connections and its example.
+    /// manifest gives it: its name, its connections and its example. The parts of a manifest whose connector is there already are added
+    /// to it; an action accepts the connections of its own manifest.
     ///
     /// # Errors
     /// Returns the report of a manifest with errors; a test of that crate rules this out.
@@ -161,7 +162,11 @@ impl Registry {
             builders.iter().map(|(name, build)| (*name, build as BuildNative<'_>)).collect();
         let (manifest, report) = manifest::read::read(Arc::new(Source::new(path, manifest)), &natives);
         let Some(manifest) = manifest else { return Err(Box::new(report)) };
-        self.insert(Arc::new(Loaded::new(manifest, None)));
+        let loaded = match self.of(&manifest.head.name) {
+            Some(before) => before.with_more(manifest),
+            None => Loaded::new(manifest, None),
+        };
+        self.insert(Arc::new(loaded));
         Ok(self)
     }
 
@@ -338,6 +343,27 @@ impl Registry {
     #[must_use]
     pub fn connection_type(&self, name: &str) -> Option<&ConnectionType> {
         self.of(name)?.connection_types.get(name)
+    }
+
+    /// Returns a name for a connection of this type in examples and new files: `mainWiki`. The connector's other types, which some of
+    /// its actions need, have a name of their own: `mainMailImap`.
+    #[must_use]
+    pub fn usual_connection_name(&self, kind: &str) -> String {
+        let (connector, own) = kind.split_once('.').unwrap_or((kind, ""));
+        let is_first = self
+            .connector(connector)
+            .is_none_or(|connector| connector.connections.first().is_none_or(|first| first == kind));
+        let words = if is_first { [connector, ""] } else { [connector, own] };
+        let capitals = words.into_iter().map(|word| {
+            let mut letters = word.chars();
+            letters
+                .next()
+                .map(|first| first.to_ascii_uppercase())
+                .into_iter()
+                .chain(letters)
+                .collect::<String>()
+        });
+        std::iter::once("main".to_owned()).chain(capitals).collect()
     }
 
     /// Returns all connection types.

@@ -124,6 +124,16 @@ impl Loaded {
         self.events.insert(event.name.clone(), Arc::new(event));
     }
 
+    /// The connector with the parts of another manifest behind its own.
+    pub(super) fn with_more(&self, more: Manifest) -> Self {
+        let actions = self.actions.values().cloned().chain(more.actions).collect();
+        let connections = self.connection_types.values().cloned().chain(more.connections).collect();
+        let events = self.events.values().map(|event| (**event).clone()).chain(more.events).collect();
+        let mut loaded = Self::empty(&self.connector.name);
+        loaded.connector = self.connector.clone();
+        loaded.with_parts(actions, connections, events)
+    }
+
     pub(super) fn with_parts(
         mut self,
         actions: Vec<Arc<dyn Action>>,

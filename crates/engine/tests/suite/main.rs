@@ -47,6 +47,7 @@ mod limits;
 mod links;
 mod listening;
 mod literals;
+mod mail_received;
 mod mistakes;
 mod moved_triggers;
 mod near_mistakes;

@@ -65,10 +65,14 @@ impl Ingress {
                 metrics.polls_failed.increment();
                 self.poll_failed(&mount, poll_state, error).await
             }
+            Err(Failure::Moved { cursor, reason }) => {
+                metrics.polls_failed.increment();
+                self.poll_failed(&mount, PollState { cursor, ..poll_state }, reason).await
+            }
         }
     }
 
-    /// Records a failed poll. The cursor does not change.
+    /// Records a failed poll, with the position in `poll_state`.
     async fn poll_failed(
         &self,
         mount: &Mount,
@@ -114,6 +118,8 @@ enum Failure {
     Poll(String),
     /// The store did not take the result.
     Store,
+    /// The source could not go on from its position, and does so from this one.
+    Moved { cursor: Value, reason: String },
 }
 
 impl From<String> for Failure {
@@ -151,7 +157,10 @@ impl PollCycle {
             }
             () = ingress.context.closing.cancelled() => return Err(Failure::Poll("the daemon is stopping".to_owned())),
         };
-        let answer = answer.mask_secrets(&ingress.context.settings.redactor)?;
+        let mut answer = answer.mask_secrets(&ingress.context.settings.redactor)?;
+        if let Some(reason) = answer.problem.take() {
+            return Err(Failure::Moved { cursor: answer.cursor, reason });
+        }
         let keys: Vec<String> = answer.items.iter().map(|item| item.key.clone()).collect();
         let seen = ingress.context.store.known_poll_keys(&trigger, &keys).await.map_err(|error| {
             ingress.context.lost(&error);

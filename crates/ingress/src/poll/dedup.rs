@@ -30,6 +30,8 @@ pub(super) struct PollResult {
     pub(super) cursor: Value,
     /// True if the source has more, which the next poll reads.
     pub(super) goes_on: bool,
+    /// The reason for which the source could not go on from its last position: the poll fails, and the next one begins at the cursor.
+    pub(super) problem: Option<String>,
 }
 
 impl PollResult {
@@ -76,7 +78,7 @@ pub(super) struct NewItems {
 
 /// Removes the items seen before. If `is_silent`, no item starts an execution, but all are marked as seen.
 pub(super) fn dedup_items(answer: PollResult, seen: &[bool], is_silent: bool, before: &Value) -> NewItems {
-    let PollResult { items, cursor, goes_on } = answer;
+    let PollResult { items, cursor, goes_on, .. } = answer;
     let mut known: HashSet<String> = HashSet::with_capacity(items.len());
     let (mut fresh, mut more, mut reached) = (Vec::new(), false, None);
     for (item, seen) in items.into_iter().zip(seen.iter().copied().chain(std::iter::repeat(false))) {
@@ -108,7 +110,11 @@ mod tests {
 
     fn answer(keys: &[&str]) -> PollResult {
         let item = |key: &&str| Item { key: (*key).to_owned(), value: Value::from(*key), cursor: None };
-        PollResult { items: keys.iter().map(item).collect(), cursor: Value::from("end"), goes_on: false }
+        PollResult {
+            items: keys.iter().map(item).collect(),
+            cursor: Value::from("end"),
+            ..PollResult::default()
+        }
     }
 
     fn texts(values: &[Value]) -> Vec<String> {

@@ -276,7 +276,7 @@ impl Requester<'_> {
         let position = Position::of(&poll_state.cursor, now);
         let is_first = poll_state.polled_at.is_none() && start == PollStart::New;
         if let Some(since) = &polled.since {
-            return self.since(polled, since, with, (position, is_first)).await;
+            return self.since(polled, since, with, (poll_state, position, is_first)).await;
         }
         let mut oldest = position.newest.map(|at| before(at, polled.overlap));
         let mut records: Vec<Record> = Vec::new();
@@ -321,9 +321,12 @@ impl Requester<'_> {
         polled: &PolledEvent,
         since: &Since,
         mut with: Map,
-        (mut position, is_first): (Position, bool),
+        (poll_state, mut position, is_first): (&PollState, Position, bool),
     ) -> Result<PollResult, String> {
         let event = &self.call.action.name;
+        if let Some(path) = &since.position {
+            return self.positioned(polled, (since, path), with, (poll_state, is_first)).await;
+        }
         let own = since.overlap.as_ref().and_then(|name| with.remove(name));
         let own = own.map(|text| text::units::parse_fixed_period(&text.to_text()));
         let overlap =
@@ -377,6 +380,34 @@ impl Requester<'_> {
         let at = last.filter(|last| *last <= position.now);
         let behind = at.zip(next).map(|(at, cursor)| Behind { at, cursor });
         Ok(answer(records, position, behind))
+    }
+}
+
+impl Requester<'_> {
+    /// Reads a list whose action has positions of its own. All records up to the position of a result are known once they are processed.
+    async fn positioned(
+        &self,
+        polled: &PolledEvent,
+        (since, path): (&Since, &str),
+        mut with: Map,
+        (poll_state, is_first): (&PollState, bool),
+    ) -> Result<PollResult, String> {
+        if is_first {
+            with.insert(&*since.newest, true);
+        } else if !poll_state.cursor.is_null() {
+            with.insert(&*since.input, poll_state.cursor.clone());
+        }
+        let result = self.call(&polled.action, &with).await?;
+        let position = result.path(path).filter(|position| !position.is_null());
+        let cursor = position.ok_or_else(|| format!("`{}` gave no position at `{path}`", polled.action))?;
+        let items = page(polled, &self.call.action.name, &result)?.into_iter().map(|record| Item {
+            key: key(&Value::from(record.key)),
+            cursor: None,
+            value: record.value,
+        });
+        let goes_on = result.get("more").and_then(|more| more.as_bool()).unwrap_or(false);
+        let problem = result.get("problem").and_then(|problem| problem.as_str().map(str::to_owned));
+        Ok(PollResult { items: items.collect(), cursor, goes_on, problem })
     }
 }
 
@@ -444,7 +475,7 @@ fn answer(mut records: Vec<Record>, position: Position, next: Option<Behind>) ->
         cursor: last.map(|last| position.reached(record.at.min(last), position.behind.as_ref())),
         value: record.value,
     });
-    PollResult { items: items.collect(), cursor, goes_on: next.is_some() }
+    PollResult { items: items.collect(), cursor, goes_on: next.is_some(), problem: None }
 }
 
 fn before(at: Timestamp, by: Duration) -> Timestamp {

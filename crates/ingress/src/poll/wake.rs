@@ -10,6 +10,7 @@ use connector::{EventSource, PolledEvent};
 use model::Backoff;
 use model::automation::{EventTrigger, Trigger, TriggerKey};
 use tokio::task::AbortHandle;
+use value::Value;
 
 use super::request::listen;
 use crate::ingress::Ingress;
@@ -62,7 +63,8 @@ pub(super) fn woken<'t>(trigger: &'t Trigger, catalog: &Catalog) -> Option<(&'t 
     };
     let input = polled.wake.as_ref()?;
     let given = event.call.with.iter().find(|(name, _)| name.name == *input);
-    given.filter(|(_, template)| template.literal().is_none_or(|value| !value.is_null()))?;
+    let is_off = |value: &Value| value.is_null() || value.as_bool() == Some(false);
+    given.filter(|(_, template)| !template.literal().is_some_and(is_off))?;
     Some((event, polled.clone()))
 }
 

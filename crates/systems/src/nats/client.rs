@@ -48,7 +48,7 @@ impl Link {
         // The client opens the connection itself, to the address that was dialled and checked.
         let route = http.dialer().dial(&to, log).await?.route;
         if !tls {
-            inputs.check_open(&route, SUBJECT, log)?;
+            inputs.check_open(&route, (SUBJECT, "tls: none"), log)?;
         }
         let (loses, lost) = watch::channel(false);
         let options = options.event_callback(move |event| {

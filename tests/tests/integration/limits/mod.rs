@@ -7,6 +7,7 @@ mod daemon;
 mod documents;
 mod executions;
 mod expressions;
+mod mail;
 mod messages;
 mod outages;
 mod secrets;
@@ -67,6 +68,7 @@ fn tried() -> impl Iterator<Item = &'static (&'static str, Tried)> {
         outages::ROWS,
         triggers::ROWS,
         calls::ROWS,
+        mail::ROWS,
         documents::ROWS,
     ];
     all.into_iter().flatten()

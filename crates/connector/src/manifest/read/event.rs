@@ -97,8 +97,9 @@ impl EventContext<'_> {
             let overlap = overlap.name().is_some().then(|| self.input_of(overlap, action));
             let trigger = since.take("trigger");
             let trigger = trigger.name().is_some().then(|| self.input_of(trigger, action));
+            let position = since.take("position").name().map(str::to_owned);
             since.finish();
-            Since { input, newest, overlap, trigger }
+            Since { input, newest, overlap, trigger, position }
         });
         let own_cursor = reader.take("cursor");
         let own_cursor = own_cursor.name().is_some().then(|| self.input_of(own_cursor, action));

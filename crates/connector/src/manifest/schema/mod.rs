@@ -387,6 +387,11 @@ fn poll() -> Value {
         ("*newest", name(), "The input that, if true, limits the list to the newest record."),
         ("overlap", name(), "The input in which an author sets `overlap`."),
         ("trigger", name(), "The input for a text that no other trigger has; for native actions."),
+        (
+            "position",
+            name(),
+            "The path, in the result, to the position that the next call gets in place of an instant; for native actions.",
+        ),
     ]);
     object(&[
         ("*action", name(), "The action that lists the records: newest first, or with `since` oldest first."),

@@ -12,6 +12,7 @@ use super::failure::is_missing;
 use super::folder::{Entry, name_of};
 use super::session::Session;
 use super::{flag_of, input_error, path_of};
+use crate::file::bytes_of;
 
 /// The bytes of a piece, which every server takes.
 const PIECE: usize = 32 << 10;
@@ -158,15 +159,6 @@ async fn write(session: &Session, path: &str, data: &Data) -> Result<(), ActionE
     futures_util::stream::iter(pieces).buffer_unordered(CONCURRENT).try_collect::<()>().await?;
     session.sync(&handle).await.map_err(session.failed(path))?;
     session.sftp.close(handle).await.map(|_| ()).map_err(session.failed(path))
-}
-
-/// Reads bytes of a file, which blocks, on another thread.
-async fn bytes_of(data: Data, offset: usize, length: usize) -> Result<Vec<u8>, ActionError> {
-    let mut bytes = vec![0; length];
-    let reading =
-        allocator::large_work(move || data.read_exact_at(offset as u64, &mut bytes).map(|()| bytes));
-    let read = reading.await.map_err(std::io::Error::other).flatten();
-    read.map_err(|error| ActionError::new(ErrorKind::Internal, format!("the file cannot be read: {error}")))
 }
 
 /// True if a file is there with the same bytes: an earlier attempt wrote it, whose answer was lost.

@@ -58,7 +58,7 @@ impl<'a> MysqlServer<'a> {
         let route = call.http.dialer().dial(&to, call.log).await?.route;
         let password = inputs.text("password");
         if tls.is_none() {
-            inputs.check_open(&route, subject, call.log)?;
+            inputs.check_open(&route, (subject, "tls: none"), call.log)?;
         }
         let options = OptsBuilder::default()
             .ip_or_hostname(host)

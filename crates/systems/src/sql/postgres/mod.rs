@@ -71,7 +71,7 @@ impl<'a> PostgresServer<'a> {
         let dialed = call.http.dialer().dial(&to, call.log).await?;
         let password = inputs.text("password");
         if tls.is_none() {
-            inputs.check_open(&dialed.route, subject, call.log)?;
+            inputs.check_open(&dialed.route, (subject, "tls: none"), call.log)?;
         }
         let mut config = Config::new();
         config

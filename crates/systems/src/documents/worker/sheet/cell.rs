@@ -108,7 +108,7 @@ mod tests {
     fn a_date_is_the_day_that_the_sheet_shows() {
         assert_eq!(date(46082.0, false), "2026-03-01");
         assert_eq!(date(46082.0 - 1462.0, true), "2026-03-01");
-        assert_eq!(date(46082.354_166_666_664, false), "2026-03-01T08:30:00");
+        assert_eq!(date(46_082.354_166_666_664, false), "2026-03-01T08:30:00");
         assert_eq!(date(0.5, false), "12:00:00");
         assert_eq!(date(1.0, false), "1900-01-01");
         assert_eq!(date(59.0, false), "1900-02-28");
