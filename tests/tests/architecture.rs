@@ -77,6 +77,8 @@ const AT_HOME: [(&str, &[&str], &str); 56] = [
     ("seccompiler", &["script"], "only script confines a process"),
     ("tree-sitter*", &["script"], "only script reads a user's JavaScript"),
     ("async-nats", &["systems"], "only systems speaks to brokers"),
+    ("amq-protocol", &["systems"], "only systems speaks to brokers"),
+    ("tokio-rustls", &["connector"], "only connector opens connections"),
     ("cron", &["trigger"], "schedules are pure functions of trigger"),
     ("chrono*", &["trigger"], "time is jiff's; `cron` alone needs chrono"),
     ("petgraph", &["catalog"], "only catalog has step graphs"),

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use connector::{Call, FileAccess, Http, HttpOptions, LogSink, ResolvedConnection, UncountedAnswers};
+use connector::{
+    AllowList, Call, FileAccess, Http, HttpOptions, LogSink, ResolvedConnection, UncountedAnswers,
+};
 use rusqlite::Connection;
 use value::{Map, MemoryFiles, Reserved, Value};
 
@@ -30,11 +32,11 @@ pub(super) async fn measure(_: Terms<'_>, report: &mut Report) -> Result<(), Err
         "pragma journal_mode = wal; create table rows (n integer primary key, s text); create table copy (n integer, s text);
          insert into rows with recursive c (n) as (select 1 union all select n + 1 from c where n < {ROWS}) select n, 'row ' || n from c"
     ))?;
-    let ours = Ours::new(folder.path())?;
+    let ours = Ours::new("sql.sqlite", Map::from_iter([("file", Value::from("rows.db"))]), folder.path())?;
     let (mut rows, mut statements, mut inserts) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let began = Instant::now();
-        let found = ours.call("query", [("sql", Value::from(READ)), ("as", Value::from("csv"))]).await?;
+        let found = ours.call("sql.query", [("sql", Value::from(READ)), ("as", Value::from("csv"))]).await?;
         let with_step = began.elapsed().as_secs_f64();
         let began = Instant::now();
         let file = export(&plain)?;
@@ -42,7 +44,7 @@ pub(super) async fn measure(_: Terms<'_>, report: &mut Report) -> Result<(), Err
         drop(file);
         let began = Instant::now();
         for _ in 0..STATEMENTS {
-            ours.call("query", [("sql", Value::from(ONE))]).await?;
+            ours.call("sql.query", [("sql", Value::from(ONE))]).await?;
         }
         let with_step = began.elapsed().as_secs_f64();
         let began = Instant::now();
@@ -54,7 +56,7 @@ pub(super) async fn measure(_: Terms<'_>, report: &mut Report) -> Result<(), Err
         statements.push((with_step, began.elapsed().as_secs_f64()));
         let file = found.get("file").unwrap_or_default();
         let began = Instant::now();
-        ours.call("insert", [("table", Value::from("copy")), ("rows", file)]).await?;
+        ours.call("sql.insert", [("table", Value::from("copy")), ("rows", file)]).await?;
         let with_step = began.elapsed().as_secs_f64();
         let began = Instant::now();
         insert(&plain)?;
@@ -104,35 +106,40 @@ fn insert(plain: &Connection) -> Result<(), Error> {
     Ok(transaction.commit()?)
 }
 
-/// The actions, with a connection to the file.
-struct Ours<'f> {
-    registry: connector::Registry,
-    http: Http,
-    connection: ResolvedConnection,
+/// The actions, with a connection.
+pub(super) struct Ours<'f> {
+    pub(super) registry: connector::Registry,
+    pub(super) http: Http,
+    pub(super) connection: ResolvedConnection,
     folder: &'f Path,
 }
 
-struct Silent;
+pub(super) struct Silent;
 
 impl LogSink for Silent {
     fn line(&self, _: model::LogLevel, _: &str) {}
 }
 
 impl<'f> Ours<'f> {
-    fn new(folder: &'f Path) -> Result<Self, Error> {
+    pub(super) fn new(kind: &str, with: Map, folder: &'f Path) -> Result<Self, Error> {
         let failed = |reason: String| Error::Server(reason);
         let registry = catalog::builtin().map_err(|error| failed(error.to_string()))?;
-        let http = Http::new(HttpOptions::default()).map_err(|error| failed(error.to_string()))?;
-        let file = Map::from_iter([("file", Value::from("rows.db"))]);
-        let kind = registry.connection_type("sql.sqlite").ok_or_else(|| failed("no SQLite".to_owned()))?;
-        let connection = kind.resolve("rows", &file).map_err(|error| failed(error.to_string()))?;
+        let allow = AllowList::parse(["127.0.0.1"]).map_err(|error| failed(error.to_string()))?;
+        let http = Http::new(HttpOptions { allow, ..HttpOptions::default() });
+        let http = http.map_err(|error| failed(error.to_string()))?;
+        let found = registry.connection_type(kind).ok_or_else(|| failed(format!("there is no {kind}")))?;
+        let connection = found.resolve("rows", &with).map_err(|error| failed(error.to_string()))?;
         Ok(Self { registry, http, connection, folder })
     }
 
-    async fn call<const N: usize>(&self, name: &str, inputs: [(&str, Value); N]) -> Result<Value, Error> {
+    pub(super) async fn call<const N: usize>(
+        &self,
+        name: &str,
+        inputs: [(&str, Value); N],
+    ) -> Result<Value, Error> {
         let failed = |error: model::ActionError| Error::Server(error.into_message());
-        let action = self.registry.action(&format!("sql.{name}"));
-        let action = action.ok_or_else(|| Error::Server(format!("there is no sql.{name}")))?;
+        let action = self.registry.action(name);
+        let action = action.ok_or_else(|| Error::Server(format!("there is no {name}")))?;
         let memory = Reserved::uncounted(usize::MAX);
         let inputs =
             connector::check_inputs(action.spec(), &Map::from_iter(inputs), &memory).map_err(failed)?;

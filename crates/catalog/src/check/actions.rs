@@ -102,7 +102,7 @@ fn unused_settings(event: &EventTrigger, spec: &EventSpec, found: &mut Vec<Diagn
     let others =
         [event.start.map(|(_, span)| ("start", span)), event.deliver.map(|(_, span)| ("deliver", span))];
     let polled = every.into_iter().chain(others.into_iter().flatten());
-    let (reason, keys): (&str, Vec<(&str, Span)>) = match spec.source {
+    let (reason, keys): (&str, Vec<(&str, Span)>) = match &spec.source {
         EventSource::Hook(_) => {
             ("is not polled, the other system sends it", polled.chain(event.stream.keys()).collect())
         }
@@ -110,7 +110,10 @@ fn unused_settings(event: &EventTrigger, spec: &EventSpec, found: &mut Vec<Diagn
             ("is not polled, the engine has it", polled.chain(event.stream.keys()).collect())
         }
         EventSource::Poll(_) => ("is polled, and no message of a broker", event.stream.keys().collect()),
-        EventSource::Stream(_) => ("is not polled, a broker brings it", every.into_iter().collect()),
+        EventSource::Stream(broker) => {
+            let start = event.start.filter(|_| !broker.starts).map(|(_, span)| ("start", span));
+            ("is not polled, a broker brings it", every.into_iter().chain(start).collect())
+        }
     };
     for (key, span) in keys {
         let message = format!("`{key}` has no effect: `{}` {reason}", spec.name);

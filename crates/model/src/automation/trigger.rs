@@ -165,7 +165,10 @@ impl Trigger {
             template.expressions(visit);
         }
         if let Self::Poll(poll) = self {
-            [&poll.items, &poll.id, &poll.cursor].into_iter().flatten().for_each(visit);
+            [&poll.items, &poll.id, &poll.cursor].into_iter().flatten().for_each(&mut *visit);
+        }
+        if let Self::Event(event) = self {
+            event.stream.dedup.iter().map(|(by, _)| by).for_each(visit);
         }
     }
 }
@@ -210,6 +213,8 @@ pub struct StreamSettings {
     pub poison: Option<(Poison, Span)>,
     /// The number of consumers; `None` for one.
     pub consumers: Option<(u32, Span)>,
+    /// The identity of a message, read from `item`; `None` for the broker's or the sender's.
+    pub dedup: Option<(Expression, Span)>,
 }
 
 impl StreamSettings {
@@ -221,7 +226,8 @@ impl StreamSettings {
         let batch = self.batch.map(|(_, span)| ("batch", span));
         let poison = self.poison.as_ref().map(|(_, span)| ("poison", *span));
         let consumers = self.consumers.map(|(_, span)| ("consumers", span));
-        [batch, poison, consumers].into_iter().flatten()
+        let dedup = self.dedup.as_ref().map(|(_, span)| ("dedup", *span));
+        [batch, poison, consumers, dedup].into_iter().flatten()
     }
 }
 

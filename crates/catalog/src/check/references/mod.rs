@@ -203,6 +203,11 @@ impl<'a> Checker<'a> {
                 self.expression(id, ReadSite::top(&Names::at(Scope::PollItem)));
             }
         }
+        if let Trigger::Event(event) = trigger
+            && let Some((by, _)) = &event.stream.dedup
+        {
+            self.expression(by, ReadSite::top(&Names::at(Scope::PollItem)));
+        }
     }
 
     fn block(&mut self, block: &'a Block, names: &Names<'a>) {
