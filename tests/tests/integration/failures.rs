@@ -156,7 +156,9 @@ async fn many_missing_secrets_are_named_in_one_line_and_a_few_with_their_places(
     for (count, is_one_line) in [(5, false), (6, true)] {
         let mut site = Site::new(&[("ping", "trigger: {manual: {}}\nsteps: [{set: {x: 1}}]\n")]);
         for number in 1..=count {
-            let text = format!("type: http.bearer\nwith: {{token: \"${{{{ secrets.key{number} }}}}\"}}\n");
+            let text = format!(
+                "type: http.bearer\nwith: {{baseUrl: \"https://a.example\", token: \"${{{{ secrets.key{number} }}}}\"}}\n"
+            );
             site.project.write(&format!("connections/c{number}.yaml"), &text).unwrap();
         }
         site.start().await;

@@ -5,7 +5,9 @@ use std::time::Duration;
 use model::Event;
 use model::execution::CallRecord;
 
-use crate::common::{Peer, Project, call, end, manual, pass, show, soon, start_with, steps_of, stop};
+use crate::common::{
+    Peer, Project, call, end, manual, pass, show, soon, start_and_suspend, start_with, steps_of, stop,
+};
 
 #[tokio::test]
 async fn independent_steps_run_in_parallel_and_the_join_waits_for_both() {
@@ -226,6 +228,26 @@ async fn an_execution_that_waits_for_a_retry_can_be_cancelled() {
     assert_eq!(end(&engine, id).await, "cancelled: not needed");
     assert!(peer.pending_request().is_none());
     stop(engine).await;
+}
+
+#[tokio::test]
+async fn an_execution_that_is_suspended_until_a_retry_can_be_cancelled() {
+    let retry = "retry: {max: 1, delay: 10m, maxDelay: 10m, on: all}";
+    let whole =
+        manual("  - fail: no\n").replace("steps:", "retry: {max: 1, delay: 10m, maxDelay: 10m}\nsteps:");
+    let step = manual(&format!("  - {{fail: no, {retry}}}\n"));
+    let block = manual(&format!("  - {retry}\n    steps: [{{fail: no}}]\n"));
+    let branches = manual(&format!(
+        "  - parallel:\n      a: [{{fail: no, {retry}}}]\n      b: [{{waitFor: {{event: go}}}}]\n"
+    ));
+    for yaml in [whole, step, block, branches] {
+        let project = Project::with(&yaml);
+        let engine = project.start().await;
+        let id = start_and_suspend(&engine, "{}").await;
+        assert!(engine.admission().cancel(id, "not needed").await.expect("it is known"));
+        assert_eq!(end(&engine, id).await, "cancelled: not needed", "{yaml}");
+        stop(engine).await;
+    }
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use expression::Expression;
+use futures_util::FutureExt as _;
 use model::LogLevel;
 use model::action::{ActionError, ErrorKind};
 use model::automation::{OnTimeout, Step, WaitForStep, WaitOn, WaitStep};
@@ -91,7 +92,9 @@ impl Run {
         };
         let _pausing = self.activity.pause();
         if self.activity.is_idle() {
-            return Err(Exit::Suspended);
+            // A cancellation that came before this run is not announced after the suspension.
+            let is_cancelled = self.cancellation(frame).now_or_never().is_some();
+            return Err(if is_cancelled { Exit::Cancelled } else { Exit::Suspended });
         }
         let over = async {
             match due {
