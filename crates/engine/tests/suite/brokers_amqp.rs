@@ -26,6 +26,7 @@ fn project_at(port: u16, queue: &str, more: &str) -> Project {
         "type: amqp.server\nwith: {{host: 127.0.0.1, port: {port}, tls: none, user: {USER}, password: '${{{{ secrets.bus }}}}'}}\n"
     );
     project.write("connections/bus.yaml", &connection);
+    std::fs::create_dir(project.path("secrets")).expect("a folder");
     project.write("secrets/bus", PASSWORD);
     project
 }
@@ -129,7 +130,7 @@ async fn dedup_by_identifies_messages_by_their_content(server: &mut Server, queu
             .messages_of(&AutomationId::parse("test").expect("an id"))
             .await
             .expect("the list");
-        assert!(kept.len() == 1 && kept[0].error.starts_with("`dedup.by` "), "{kept:?}");
+        assert!(kept.len() == 1 && kept[0].error.starts_with("`dedup.by`"), "{kept:?}");
         all_settled(engine, &mut client, queue).await;
     }
 }
