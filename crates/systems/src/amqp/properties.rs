@@ -21,6 +21,9 @@ const TIMESTAMP: u16 = 1 << 6;
 const LAST: [(u16, &str); 4] =
     [(1 << 5, "type"), (1 << 4, "userId"), (1 << 3, "appId"), (1 << 2, "clusterId")];
 
+/// Sets a property that is a short text.
+type SetText = fn(AMQPProperties, ShortString) -> AMQPProperties;
+
 /// The properties of a message by name, and its headers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Properties {
@@ -75,7 +78,7 @@ impl Properties {
         if !self.headers.is_empty() {
             wire = wire.with_headers(to_table(&self.headers, "headers")?);
         }
-        let set: [(&'static str, fn(AMQPProperties, ShortString) -> AMQPProperties); 8] = [
+        let set: [(&'static str, SetText); 8] = [
             ("contentType", AMQPProperties::with_content_type),
             ("contentEncoding", AMQPProperties::with_content_encoding),
             ("correlationId", AMQPProperties::with_correlation_id),
