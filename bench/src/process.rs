@@ -191,6 +191,13 @@ pub(crate) fn processor_time_of_family(parent: u32) -> Option<Duration> {
     Some(Duration::from_secs(sum) / system::ticks_per_second()?)
 }
 
+/// The processor time of this process, and of its children that have ended; `None` where the system does not say.
+pub(crate) fn own_processor_time() -> Option<Duration> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    let sum = ticks(&stat)?.checked_add(ticks_of_children(&stat)?)?;
+    Some(Duration::from_secs(sum) / system::ticks_per_second()?)
+}
+
 /// `VmRSS` in bytes from the text of `/proc/<id>/status`.
 fn resident(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -8,7 +8,7 @@ use servers::rabbitmq::{PASSWORD, Server, USER};
 use value::{Map, Value};
 
 use super::Terms;
-use super::sql::{Ours, Silent};
+use super::ours::{Ours, Silent};
 use crate::Error;
 use crate::report::{Report, Row, Unit};
 use crate::statistics::median;
@@ -36,7 +36,7 @@ pub(super) async fn measure(_: Terms<'_>, report: &mut Report) -> Result<(), Err
         ("user", Value::from(USER)),
         ("password", Value::from(PASSWORD)),
     ]);
-    let ours = Ours::new("amqp.server", with, server.folder())?;
+    let ours = Ours::new(server.folder(), "amqp.server", &with)?;
     let (mut published, mut taken) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let began = Instant::now();

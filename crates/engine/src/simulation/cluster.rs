@@ -21,7 +21,7 @@ use super::callers::Callers;
 use super::process_life::{ExternalEvent, SimulationState, start};
 use super::random::Random;
 use super::world::{Outside, World};
-use super::{PANIC, listen_to_panics, oracle, program};
+use super::{PANIC, listen_to_panics, oracle, program, watch};
 use crate::engine::Engine;
 
 /// Maximum number of nodes that run at once.
@@ -69,6 +69,7 @@ impl SimulatedNode {
         joined.put_in_force(state);
         let (runtime, engine) = (joined.runtime.clone(), joined.engine.clone());
         let (has_schedule, has_outbox) = (state.program.has_schedule, state.program.has_outbox());
+        let has_watch = state.program.has_watch;
         // As `Engine::start` does.
         joined.tokio.spawn(async move {
             let recovered = async {
@@ -82,6 +83,9 @@ impl SimulatedNode {
                     }
                     if has_outbox {
                         engine.ingress().start_outbox();
+                    }
+                    if has_watch {
+                        engine.ingress().start_watch();
                     }
                     runtime.start_tasks();
                     starts.store(true, Ordering::Relaxed);
@@ -426,6 +430,19 @@ fn executions_that_wait_for_a_slot_start_at_other_nodes_and_end_once() {
         moved += if is_plain { adopted } else { 0 };
     }
     assert!(moved > 3, "{moved}");
+}
+
+/// Silences pass while nodes join, stand still and are declared dead; the oracle counts each once.
+#[test]
+fn silences_of_a_cluster_are_told() {
+    let mut told = 0;
+    for seed in (0..1000).filter(|seed| program::generate(*seed).has_watch).step_by(2) {
+        let simulation = ClusterSimulation::new(seed);
+        let world = simulation.state.world.clone();
+        run(simulation, seed);
+        told += watch::told(&world);
+    }
+    assert!(told > 4, "{told}");
 }
 
 #[test]

@@ -64,8 +64,12 @@ pub(super) fn check_invariants(world: &World, program: &Program, now: Timestamp)
     if is_known { check_ticks(of(&[SECOND, RENAMED])) } else { Ok(()) }
 }
 
-/// Checks all final invariants of several engines. Instants that pass while a schedule has no node may be left out.
+/// Checks all final invariants of several engines. Instants that pass while a schedule has no node may be left out. Changes are told
+/// by the loader of each node, which has none here.
 pub(super) fn check_cluster(world: &World, program: &Program) -> Result<(), String> {
+    if program.has_watch {
+        watch::check_silences(world, &rows(world))?;
+    }
     check_once(&check_executions(world, program)?)
 }
 

@@ -43,38 +43,51 @@ pub(super) fn check(world: &World, rows: &[ExecutionRow], now: Timestamp) -> Res
         if subjects != 1 {
             return Err(format!("`{name}` watches {subjects} subjects, and was to watch 1"));
         }
+    }
+    check_gaps(world, &check_silences(world, rows)?, now)
+}
+
+/// The starts of the silences of the Automation that were told, and the times at which one can have begun.
+pub(super) struct Silences {
+    told: BTreeSet<Timestamp>,
+    possible: BTreeSet<Timestamp>,
+}
+
+/// Checks that each silence is told once and begins with a success or with the watch. Nodes that are gone may have missed some.
+pub(super) fn check_silences(world: &World, rows: &[ExecutionRow]) -> Result<Silences, String> {
+    for name in SILENCES {
         let silences = of(world, rows, name);
         let distinct: BTreeSet<Timestamp> = silences.iter().filter_map(since).collect();
         if distinct.len() != silences.len() {
             return Err(format!("`{name}` heard of {} silences {} times", distinct.len(), silences.len()));
         }
-        if name == SILENCES[0] {
-            check_successes(world, rows, &distinct, now)?;
-        }
     }
-    Ok(())
-}
-
-/// Checks that the silences begin with a success or with the watch, and that each gap between them is told.
-fn check_successes(
-    world: &World,
-    rows: &[ExecutionRow],
-    told: &BTreeSet<Timestamp>,
-    now: Timestamp,
-) -> Result<(), String> {
+    let told: BTreeSet<Timestamp> = of(world, rows, SILENCES[0]).iter().filter_map(since).collect();
     let successes = rows.iter().filter(|row| row.automation.as_str() == QUIET_AUTOMATION);
     let successes = successes.filter(|row| row.status == Status::Succeeded);
-    let mut ends: BTreeSet<Timestamp> = successes.filter_map(|row| row.finished_at).collect();
-    ends.extend(watched(world, SILENCES[0]).iter().filter_map(|(_, _, since)| *since));
-    if let Some(other) = told.iter().find(|told| !ends.contains(told)) {
-        return Err(format!("a silence since {other} was told, when nothing had succeeded"));
+    let mut possible: BTreeSet<Timestamp> = successes.filter_map(|row| row.finished_at).collect();
+    possible.extend(watched(world, SILENCES[0]).iter().filter_map(|(_, _, since)| *since));
+    match told.iter().find(|told| !possible.contains(told)) {
+        Some(other) => Err(format!("a silence since {other} was told, when nothing had succeeded")),
+        None => Ok(Silences { told, possible }),
     }
+}
+
+/// The number of silences that were told.
+pub(super) fn told(world: &World) -> usize {
+    let rows = super::oracle::rows(world);
+    SILENCES.iter().map(|name| of(world, &rows, name).len()).sum()
+}
+
+/// Checks that each gap between two successes is told if it is a silence, and only then.
+fn check_gaps(world: &World, silences: &Silences, now: Timestamp) -> Result<(), String> {
+    let Silences { told, possible } = silences;
     // Times in which the wall clock was set cannot be compared.
     if world.state().is_clock_set {
         return Ok(());
     }
-    let next = ends.iter().skip(1).copied().chain([now]);
-    for (end, next) in ends.iter().copied().zip(next) {
+    let next = possible.iter().skip(1).copied().chain([now]);
+    for (end, next) in possible.iter().copied().zip(next) {
         let silence = next.duration_since(end);
         if silence < SILENCE && told.contains(&end) {
             return Err(format!("a silence since {end} was told, and the next success was at {next}"));

@@ -26,7 +26,7 @@ const ORDERS: &str = "
           sql: insert into orders (customer) values (:customer) returning id
           params: {customer: '${{ inputs.name }}'}
         - sql: update orders set customer = upper(customer) where id = :id
-          params: {id: {result: order, column: id}}
+          from: {id: {result: order, column: id}}
           expect: 1
   - action: sql.insert
     connection: books
@@ -208,8 +208,20 @@ fn mistakes_in_transactions_and_inserts_are_found_at_their_places() {
         format!("  - {{action: sql.{action}, connection: books, with: {{{with}}}}}\n")
     };
     for (statements, expected) in [
-        ("{id: a, sql: 'select 1 as x'}, {sql: 'select :x as x', params: {x: {result: a, column: x}}}", ""),
-        ("{sql: 'select :x as x', params: {x: {result: a, column: x}}}", "wrong-input x"),
+        ("{id: a, sql: 'select 1 as x'}, {sql: 'select :x as x', from: {x: {result: a, column: x}}}", ""),
+        ("{sql: 'select :x as x', from: {x: {result: a, column: x}}}", "wrong-input x"),
+        (
+            "{id: a, sql: 'select 1 as x'}, {sql: 'select 2 as y', from: {y: {result: a, column: x}}}",
+            "wrong-input y",
+        ),
+        (
+            "{id: a, sql: 'select 1 as x'}, {sql: 'select :x as x', params: {x: 1}, from: {x: {result: a, column: x}}}",
+            "wrong-input x",
+        ),
+        (
+            "{id: a, sql: 'select 1 as x'}, {sql: 'select :x as x', from: {x: {result: a, column: '${{ execution.id }}'}}}",
+            "computed-statement from",
+        ),
         (
             "{sql: 'select 1 as x'}, {sql: 'select :x as x', params: {m: '${{ 1 }}'}}",
             "wrong-input sql,wrong-input m",

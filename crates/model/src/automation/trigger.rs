@@ -159,6 +159,16 @@ impl Trigger {
         matches!(self, Self::Webhook(webhook) if webhook.mode == WebhookMode::Sync)
     }
 
+    /// Returns the expression over `item` that identifies a polled item or a message.
+    #[must_use]
+    pub fn identity(&self) -> Option<&Expression> {
+        match self {
+            Self::Poll(poll) => poll.id.as_ref(),
+            Self::Event(event) => event.stream.dedup.as_ref().map(|(by, _)| by),
+            _ => None,
+        }
+    }
+
     /// Calls `visit` with every expression of a poll or event trigger.
     pub fn expressions<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         for (_, template) in self.call().into_iter().flat_map(|call| &call.with) {

@@ -44,6 +44,25 @@ impl Run {
         Scope::for_closing(self).map_err(failed)
     }
 
+    /// Creates the variables for a replay of the steps, once closing steps run: it waits for no provider again.
+    ///
+    /// # Errors
+    /// The engine stops, or the data of the trigger cannot be read.
+    pub(super) async fn scope_to_replay(&self) -> Result<Scope, Exit> {
+        let frame = self.closing_frame();
+        let built = tokio::select! {
+            biased;
+            built = Scope::for_run(self) => built,
+            exit = self.interruption(&frame) => {
+                if exit.is_immediate() {
+                    return Err(exit);
+                }
+                Scope::for_closing(self)
+            }
+        };
+        built.or_else(|_| Scope::for_closing(self)).map_err(failed)
+    }
+
     async fn scope_within(&self, frame: &Frame, again_after: Duration) -> Result<Scope, Exit> {
         // Somebody waits for a command that runs one execution.
         let waits = self.context.settings.background;

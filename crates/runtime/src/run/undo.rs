@@ -41,7 +41,7 @@ impl Run {
         }
         let known = self.take_undos();
         if self.journal.keeps_outcomes() {
-            let mut scope = self.scope_of_closing(true).await?;
+            let mut scope = self.scope_to_replay().await?;
             // Of the lists that were cut off before a restart, the walk has passed only one.
             self.replay_block(&self.deployment.automation.steps, &mut scope, &self.frame());
         }

@@ -3,7 +3,7 @@
 use connector::{InputProblem, StaticInputs};
 use expression::Template;
 use language::load::PathSegment;
-use value::Value;
+use value::{Map, Value};
 
 use super::insert::table_name;
 use super::statement::{Dialect, Statement, StatementError};
@@ -95,7 +95,7 @@ fn dialects(inputs: &StaticInputs<'_>) -> Vec<Dialect> {
 
 /// The statement of a step, or one of several.
 struct Part<'p, 't> {
-    /// The template of `sql`, `params` or `rows`.
+    /// The template of `sql`, `params`, `from` or `rows`.
     template: &'p dyn Fn(&str) -> Option<&'t Template>,
     /// The place of that key.
     place: &'p dyn Fn(&str) -> (String, Vec<PathSegment>),
@@ -152,14 +152,18 @@ impl Part<'_, '_> {
         let Some(first) = statements.first() else { return Vec::new() };
         let names = first.parameters();
         let params = (self.template)("params");
-        let rows = (self.template)("rows");
-        let given = match params {
-            None => Some(Vec::new()),
-            Some(params) => keys(params),
-        };
+        let (from, rows) = ((self.template)("from"), (self.template)("rows"));
         let mut found = Vec::new();
+        if from.is_some_and(|from| from.literal().is_none()) {
+            found.push(self.at("from", None, computed("from", "write the statement and the column out")));
+        }
+        let (given, referred) = (keys(params), keys(from).unwrap_or_default());
+        for name in given.iter().flatten().filter(|name| referred.contains(name)) {
+            let message = format!("`{name}` has a value in `params` and in `from`");
+            found.push(self.at("from", Some(name), InputProblem::new("from", message, "remove one of them")));
+        }
         if let (Some(given), None) = (&given, rows) {
-            for name in names.iter().filter(|name| !given.contains(name)) {
+            for name in names.iter().filter(|name| !given.contains(name) && !referred.contains(name)) {
                 let unused = given.iter().copied().filter(|given| !names.contains(given));
                 let help = match text::diagnostic::nearest(name, unused) {
                     Some(near) => format!("did you mean `:{near}`?"),
@@ -170,19 +174,22 @@ impl Part<'_, '_> {
             }
         }
         let used = |name: &&str| statements.iter().any(|statement| statement.parameters().contains(name));
-        for name in given.iter().flatten().filter(|name| !used(name)) {
+        let all = given.iter().flatten().map(|name| ("params", name));
+        for (key, name) in
+            all.chain(referred.iter().map(|name| ("from", name))).filter(|(_, name)| !used(name))
+        {
             let near = text::diagnostic::nearest(name, names.iter().copied());
             let help = match near {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("write `:{name}` into the statement, or remove it"),
             };
             let message = format!("`{name}` is not a parameter of the statement");
-            found.push(self.at("params", Some(name), InputProblem::new("params", message, help)));
+            found.push(self.at(key, Some(name), InputProblem::new(key, message, help)));
         }
-        for (name, id) in params.into_iter().flat_map(references) {
-            if let Some(problem) = id_problem(&id) {
+        for (name, id) in from.into_iter().flat_map(references) {
+            if let Some(problem) = id_problem(id) {
                 let help = "name the `id` of an earlier statement";
-                found.push(self.at("params", Some(name), InputProblem::new("params", problem, help)));
+                found.push(self.at("from", Some(name), InputProblem::new("from", problem, help)));
             }
         }
         found
@@ -207,8 +214,9 @@ impl Part<'_, '_> {
     }
 }
 
-/// The keys of a map; `None` if they are not known.
-fn keys(template: &Template) -> Option<Vec<&str>> {
+/// The keys of a map, none if there is no map; `None` if they are not known.
+fn keys(template: Option<&Template>) -> Option<Vec<&str>> {
+    let Some(template) = template else { return Some(Vec::new()) };
     match template {
         Template::Map(entries) => Some(entries.iter().map(|(key, _)| &**key).collect()),
         Template::Literal(Value::Map(map)) => Some(map.keys().collect()),
@@ -218,21 +226,11 @@ fn keys(template: &Template) -> Option<Vec<&str>> {
 }
 
 /// The parameters that are a column of an earlier statement, each with the id of that statement.
-fn references(template: &Template) -> Vec<(&str, String)> {
-    let of = |value: &Value| {
-        let map = value.as_map().filter(|map| map.len() == 2 && map.contains_key("column"))?;
-        map.get("result")?.as_str().map(str::to_owned)
-    };
-    match template {
-        Template::Map(entries) => {
-            let literal = entries.iter().filter_map(|(key, value)| Some((&**key, of(value.literal()?)?)));
-            literal.collect()
-        }
-        Template::Literal(Value::Map(map)) => {
-            map.iter().filter_map(|(key, value)| Some((key.as_str(), of(value)?))).collect()
-        }
-        _ => Vec::new(),
-    }
+fn references(template: &Template) -> Vec<(&str, &str)> {
+    let entries = template.literal().and_then(Value::as_map).into_iter().flat_map(Map::iter);
+    entries
+        .filter_map(|(name, value)| Some((name.as_str(), value.as_map()?.get("result")?.as_str()?)))
+        .collect()
 }
 
 /// The entries of a map in a list.
@@ -259,7 +257,7 @@ fn entries(template: &Template) -> Entries<'_> {
 }
 
 fn literal_entries<'t>(value: &Value) -> Entries<'t> {
-    let map = value.as_map().into_iter().flat_map(value::Map::iter);
+    let map = value.as_map().into_iter().flat_map(Map::iter);
     Entries::Literal(map.map(|(key, value)| (key.to_string(), Template::Literal(value.clone()))).collect())
 }
 

@@ -262,13 +262,20 @@ pub(super) fn insert(spec: ActionSpec) -> ActionSpec {
 
 /// `sql.transaction`.
 pub(super) fn transaction(spec: ActionSpec) -> ActionSpec {
+    let column = InputType::Object {
+        fields: vec![
+            required("result", InputType::Text, "The `id` of the statement."),
+            required("column", InputType::Text, "The name of the column."),
+        ],
+    };
     let statement = InputType::Object {
         fields: vec![
             sql(),
+            params(),
             optional(
-                "params",
-                any_map(),
-                "The value of each parameter; `{result: ID, column: NAME}` is a column of the first row of an earlier statement.",
+                "from",
+                InputType::Map { values: Box::new(column) },
+                "Parameters that are a column of the first row of an earlier statement, written out.",
             ),
             optional("id", InputType::Text, "The name by which later statements read its first row."),
             optional(

@@ -164,8 +164,13 @@ impl Part<'_> {
         found: &(dyn Fn(&str) -> Option<&'v Value> + Sync),
     ) -> Result<Map, Failure> {
         let mut rows = sink(Form::Rows { max: rows_limit() }, call);
-        // A row is data, which does not choose what a statement reads: references are in `params` only.
-        let fixed = referred(&params(self.inputs), found)?;
+        let mut fixed = params(self.inputs);
+        let references = self.inputs.get("from").and_then(Value::as_map);
+        for (name, reference) in references.into_iter().flat_map(Map::iter) {
+            if fixed.insert(name.clone(), referred(name, reference, found)?).is_some() {
+                return Err(input_error(format!("`{name}` is in `params` and in `from`")).into());
+            }
+        }
         let several = self.inputs.get("rows").and_then(Value::as_list);
         let mut done = Done::default();
         let turns = several.map_or(1, <[Value]>::len);
@@ -197,33 +202,22 @@ async fn describe(statement: &Statement, session: &mut dyn Session) -> Result<Va
     Ok(session.describe(&sql).await?.into_result(&names))
 }
 
-/// Replaces each `{result: ID, column: NAME}` by the column of the first row of that statement.
+/// Returns the column of the first row of an earlier statement. `params` and `rows` hold data, which never choose what is read.
 fn referred<'v>(
-    params: &Map,
+    name: &str,
+    reference: &Value,
     found: &(dyn Fn(&str) -> Option<&'v Value> + Sync),
-) -> Result<Map, ActionError> {
-    let mut resolved = Map::with_capacity(params.len());
-    for (name, value) in params.iter() {
-        let parts = value.as_map().filter(|map| map.len() == 2);
-        let parts = parts.and_then(|map| Some((map.get("result")?.as_str()?, map.get("column")?.as_str()?)));
-        let value = match parts {
-            None => value.clone(),
-            Some((id, column)) => {
-                let result = found(id).ok_or_else(|| {
-                    input_error(format!("`params.{name}`: no earlier statement has the id `{id}`"))
-                })?;
-                let row = result.get("row").unwrap_or_default();
-                row.get(column).ok_or_else(|| {
-                    let words = if row.is_null() { "returned no row" } else { "has no such column" };
-                    let message =
-                        format!("`params.{name}` is the column `{column}` of `{id}`, which {words}");
-                    ActionError::new(ErrorKind::Failed, message).with_code("no_row")
-                })?
-            }
-        };
-        resolved.insert(name.clone(), value);
-    }
-    Ok(resolved)
+) -> Result<Value, ActionError> {
+    let part = |key| reference.as_map().and_then(|map| map.get(key)?.as_str()).unwrap_or_default();
+    let (id, column) = (part("result"), part("column"));
+    let result = found(id)
+        .ok_or_else(|| input_error(format!("`from.{name}`: no earlier statement has the id `{id}`")))?;
+    let row = result.get("row").unwrap_or_default();
+    row.get(column).ok_or_else(|| {
+        let words = if row.is_null() { "returned no row" } else { "has no such column" };
+        let message = format!("`from.{name}` is the column `{column}` of `{id}`, which {words}");
+        ActionError::new(ErrorKind::Failed, message).with_code("no_row")
+    })
 }
 
 /// The values with the bytes of their files in memory.

@@ -26,7 +26,7 @@ pub(crate) struct Database {
     pub dir: TempDir,
     pub server: Option<Server>,
     #[cfg(feature = "mysql")]
-    _mariadb: Option<crate::mariadb::MariaDb>,
+    _mariadb: Option<servers::mariadb::MariaDb>,
     pub address: String,
     pub lines: Lines,
     calls: AtomicU32,
@@ -128,7 +128,7 @@ impl Database {
     pub(crate) fn mysql_with(arguments: impl FnOnce(&str) -> Vec<String>) -> Option<Self> {
         let address = own_address();
         let arguments = arguments(&address);
-        let server = match crate::mariadb::MariaDb::start(&address, PASSWORD, &arguments) {
+        let server = match servers::mariadb::MariaDb::start(&address, PASSWORD, &arguments) {
             Ok(server) => server,
             Err(error) => return skipped("MariaDB", &error),
         };

@@ -14,8 +14,6 @@ mod database;
 mod described;
 mod faults;
 mod inserts;
-#[cfg(feature = "mysql")]
-mod mariadb;
 mod once;
 mod parameters;
 mod proof;

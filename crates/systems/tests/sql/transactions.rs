@@ -25,7 +25,7 @@ async fn a_later_statement_reads_the_row_of_an_earlier_one() {
                     {"id": "order", "sql": "insert into orders (customer) values (:c) returning id", "params": {"c": "ada"}},
                     {
                         "sql": "insert into items values (:order, :name)",
-                        "params": {"order": {"result": "order", "column": "id"}},
+                        "from": {"order": {"result": "order", "column": "id"}},
                         "rows": [{"name": "tea"}, {"name": "milk"}],
                         "expect": 2,
                     },
@@ -103,7 +103,7 @@ async fn transactions_that_collide_are_tried_again() {
                 "transaction",
                 json!({"isolation": "serializable", "statements": [
                     {"id": "now", "sql": "select n + 1 as n from counter"},
-                    {"sql": "update counter set n = :n", "params": {"n": {"result": "now", "column": "n"}}},
+                    {"sql": "update counter set n = :n", "from": {"n": {"result": "now", "column": "n"}}},
                 ]}),
             )
         };
@@ -113,23 +113,20 @@ async fn transactions_that_collide_are_tried_again() {
 }
 
 #[tokio::test]
-async fn a_row_of_data_does_not_choose_what_is_read() {
+async fn data_do_not_choose_what_is_read() {
+    let data = json!({"name": {"result": "order", "column": "customer"}});
     for database in Database::all() {
         with_orders(&database).await;
-        // The value may not fit the column, but is never that of another statement.
-        let _ = database
-            .try_call(
-                "transaction",
-                json!({"statements": [
-                    {"id": "order", "sql": "insert into orders (customer) values ('secret') returning id, customer"},
-                    {
-                        "sql": "insert into items values (1, :name)",
-                        "rows": [{"name": {"result": "order", "column": "customer"}}],
-                    },
-                ]}),
-            )
-            .await;
-        let read = database.rows("select * from items where name = 'secret'").await;
-        assert_eq!(read, "[]", "{}", database.name);
+        for values in [json!({"params": data}), json!({"rows": [data]})] {
+            let mut second = json!({"sql": "insert into items values (1, :name)"});
+            second.as_object_mut().unwrap().extend(values.as_object().unwrap().clone());
+            let first = "insert into orders (customer) values ('secret') returning id, customer";
+            // The value may not fit the column, but is never that of another statement.
+            let _ = database
+                .try_call("transaction", json!({"statements": [{"id": "order", "sql": first}, second]}))
+                .await;
+            let read = database.rows("select * from items where name = 'secret'").await;
+            assert_eq!(read, "[]", "{}", database.name);
+        }
     }
 }

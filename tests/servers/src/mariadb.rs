@@ -1,4 +1,4 @@
-//! A MariaDB server of a test, from the program that the system has installed.
+//! A MariaDB server, from the program that the system has installed.
 
 use std::io;
 use std::path::Path;
@@ -16,14 +16,18 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 const RUN: &str = r#""$@" >/dev/null 2>&1 </dev/null & read -r _; kill -9 $!; wait"#;
 
 /// A running server. Dropping it ends it.
-pub(crate) struct MariaDb {
+#[derive(Debug)]
+pub struct MariaDb {
     process: Child,
     folder: TempDir,
 }
 
 impl MariaDb {
-    /// Starts a server at `address` with the database and the account of the tests, and with further arguments.
-    pub(crate) fn start(address: &str, password: &str, arguments: &[String]) -> io::Result<Self> {
+    /// Starts a server at `address` with the database `postgres` and the account `cogwork`, and with further arguments.
+    ///
+    /// # Errors
+    /// It is not installed, or does not start.
+    pub fn start(address: &str, password: &str, arguments: &[String]) -> io::Result<Self> {
         let program = Path::new("/usr/sbin/mariadbd");
         if !program.is_file() {
             return Err(io::Error::new(io::ErrorKind::NotFound, "mariadb-server is not installed"));
@@ -63,9 +67,17 @@ impl MariaDb {
         Ok(server)
     }
 
-    fn sql(&self, sql: &str) -> io::Result<()> {
+    /// A command with its client, which talks to the server over its socket.
+    #[must_use]
+    pub fn client(&self) -> Command {
+        let mut client = Command::new("mariadb");
         let socket = format!("--socket={}", self.folder.path().join("socket").display());
-        let done = Command::new("mariadb").args(["--no-defaults", &socket, "-uroot", "-e", sql]).output()?;
+        client.args(["--no-defaults", &socket, "-uroot"]);
+        client
+    }
+
+    fn sql(&self, sql: &str) -> io::Result<()> {
+        let done = self.client().args(["-e", sql]).output()?;
         match done.status.success() {
             true => Ok(()),
             false => Err(io::Error::other(String::from_utf8_lossy(&done.stderr).into_owned())),
