@@ -47,6 +47,7 @@ CONNECTIONS = {
     "mainHubspot": 'type: hubspot.token\nwith: {token: "${{ secrets.token }}"}\n',
     "mainJira": 'type: jira.token\nwith: {site: "https://example.atlassian.net", email: a@example.com, token: "${{ secrets.token }}"}\n',
     "mainOpenai": 'type: openai.key\nwith: {key: "${{ secrets.key }}"}\n',
+    "mainAmqp": 'type: amqp.server\nwith: {host: rabbit.example.com, user: cogwork, password: "${{ secrets.key }}"}\n',
     "mainMailImap": 'type: mail.imap\nwith: {host: imap.example.com, username: a@example.com, password: "${{ secrets.key }}"}\n',
     "mainNats": "type: nats.server\nwith: {host: nats.example.com}\n",
     "mainS3": 'type: s3.keys\nwith: {bucket: archive, accessKey: A, secretKey: "${{ secrets.key }}"}\n',

@@ -79,6 +79,8 @@ const AT_HOME: [(&str, &[&str], &str); 58] = [
     ("async-imap", &["systems"], "only systems speaks to mailboxes"),
     ("async-nats", &["systems"], "only systems speaks to brokers"),
     ("mail-parser", &["systems"], "only systems reads mail"),
+    ("amq-protocol", &["systems"], "only systems speaks to brokers"),
+    ("tokio-rustls", &["connector"], "only connector opens connections"),
     ("cron", &["trigger"], "schedules are pure functions of trigger"),
     ("chrono*", &["trigger"], "time is jiff's; `cron` alone needs chrono"),
     ("petgraph", &["catalog"], "only catalog has step graphs"),

@@ -10,6 +10,8 @@ mod large;
 mod loading;
 mod machine;
 mod memory;
+mod messages;
+mod ours;
 mod peers;
 mod requests;
 mod schedules;
@@ -28,13 +30,14 @@ use crate::process::Processors;
 use crate::report::Report;
 
 /// The groups, in the order of the table.
-pub(crate) const GROUPS: [&str; 17] = [
+pub(crate) const GROUPS: [&str; 18] = [
     "acks",
     "synchronous",
     "gets",
     "steps",
     "code",
     "sql",
+    "messages",
     "peers",
     "start",
     "reload",
@@ -85,6 +88,7 @@ async fn groups(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
             "steps" => steps::measure(terms, report).await?,
             "code" => code::measure(terms, report).await?,
             "sql" => sql::measure(terms, report).await?,
+            "messages" => messages::measure(terms, report).await?,
             "peers" => peers::measure(terms, report).await?,
             "start" => size::start(terms, report).await?,
             "reload" => size::reload(terms, report).await?,

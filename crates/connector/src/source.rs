@@ -16,7 +16,12 @@ use crate::log::LogSink;
 
 /// An event whose messages a broker keeps until they are settled.
 #[derive(Clone)]
-pub struct StreamedEvent(pub Arc<dyn Broker>);
+pub struct StreamedEvent {
+    /// The broker.
+    pub broker: Arc<dyn Broker>,
+    /// True if a new consumer begins at a position, which `start` chooses.
+    pub starts: bool,
+}
 
 impl std::fmt::Debug for StreamedEvent {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -41,6 +46,8 @@ pub struct SourceOptions<'a> {
     pub inputs: &'a Map,
     /// True if a position that the broker does not have yet begins with the oldest message; else with the next new one.
     pub from_oldest: bool,
+    /// The largest number of messages that a broker which sends them unasked may send ahead.
+    pub prefetch: usize,
     /// Receives log lines for people.
     pub log: &'a dyn LogSink,
 }
@@ -107,8 +114,11 @@ pub enum Fate {
 pub struct Message {
     /// The number by which it is settled, unique in its open source.
     pub token: u64,
-    /// The identity: the same whenever the broker brings the message again, and that of no other message.
+    /// The identity: the same whenever the broker brings the message again, and that of no other message if `is_identified`.
     pub id: String,
+    /// False if neither the broker nor the sender has given the message an identity: then `id` is that of its content, which another message
+    /// may have too. Such a message starts an execution each time it comes.
+    pub is_identified: bool,
     /// The stream or queue.
     pub source: String,
     /// The subject, routing key or key; `None` if the broker has none.

@@ -16,9 +16,11 @@
 //! * `s3`: objects in a bucket
 //! * `sftp`: files on a server that takes logins by SSH
 //! * `mail`: mailboxes of a server
-//! * `stream`: the inputs that the messages of all brokers have
+//! * `stream`: the parts that the connectors of all brokers have
 //! * `nats`: messages of NATS JetStream
+//! * `amqp`: messages of queues of RabbitMQ
 
+mod amqp;
 mod connection;
 mod convert;
 mod csv;
@@ -45,7 +47,8 @@ pub use sql::{Dialect, Piece, Statement, StatementError, table_of_once};
 /// Returns the report of a manifest with errors; a test of this crate rules this out.
 pub fn register(registry: Registry) -> Result<Registry, Box<Report>> {
     let registry = documents::register(csv::register(registry));
-    nats::register(mail::register(sftp::register(s3::register(sql::register(registry)?)?)?)?)
+    let registry = sftp::register(s3::register(sql::register(registry)?)?)?;
+    amqp::register(nats::register(mail::register(registry)?)?)
 }
 
 /// The tasks that a worker process runs for the actions of this crate.

@@ -1,12 +1,13 @@
 //! Servers of tests, each a real one in a scratch folder on a free port of loopback. The product does not use this crate.
 //!
-//! A program that comes from PyPI is below the build folder, where `make test` installs it by `requirements.txt`. Without the program a
-//! test is skipped with a line; it fails instead if `COGWORK_REQUIRE_SERVERS` is set.
+//! A program that comes from PyPI is below the build folder, where `make test` installs it by `requirements.txt`; the others come from
+//! Debian, and `scripts/need.sh` lists them. Without the program a test is skipped with a line; it fails instead if `COGWORK_REQUIRE_SERVERS` is set.
 
 pub mod certificates;
 pub mod dovecot;
 pub mod mariadb;
 pub mod nats;
+pub mod rabbitmq;
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -34,10 +35,18 @@ pub fn program(name: &str) -> Option<PathBuf> {
     if path.is_file() {
         return Some(path);
     }
-    let line = format!("`{name}` is not installed; `make servers` installs it");
+    not_installed(name, "make servers");
+    None
+}
+
+/// Notes that a test is skipped, since a program is not there.
+///
+/// # Panics
+/// `COGWORK_REQUIRE_SERVERS` is set.
+fn not_installed(name: &str, command: &str) {
+    let line = format!("`{name}` is not installed; `{command}` installs it");
     assert!(std::env::var_os("COGWORK_REQUIRE_SERVERS").is_none(), "{line}");
     let _ = writeln!(io::stderr(), "skipped: {line}");
-    None
 }
 
 /// Returns a port of loopback that nothing uses.

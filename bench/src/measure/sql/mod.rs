@@ -1,16 +1,15 @@
 //! Statements of steps to databases, beside the plain client of each: the difference is Cogwork's.
 
-mod ours;
 mod plain;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ours::Ours;
 use plain::Plain;
 use value::Value;
 
 use super::Terms;
+use super::ours::Ours;
 use crate::Error;
 use crate::process::own_processor_time;
 use crate::report::{Report, Row, Target, Unit};
@@ -54,7 +53,7 @@ async fn round(ours: &Ours<'_>, plain: &Plain, folder: &Path, works: &mut [Work;
     let [read, insert, statements] = works;
     let began = Instant::now();
     let used = own_processor_time();
-    let found = ours.call("query", [("sql", Value::from(READ)), ("as", Value::from("csv"))]).await?;
+    let found = ours.call("sql.query", [("sql", Value::from(READ)), ("as", Value::from("csv"))]).await?;
     read.ours(began, used);
     read.plain(|| plain.export(&folder.join("export")))?;
 
@@ -66,14 +65,14 @@ async fn round(ours: &Ours<'_>, plain: &Plain, folder: &Path, works: &mut [Work;
         copied.and_then(|()| std::fs::write(&path, bytes)).map_err(Error::io("the rows"))?;
     }
     let (began, used) = (Instant::now(), own_processor_time());
-    ours.call("insert", [("table", Value::from("copies")), ("rows", file)]).await?;
+    ours.call("sql.insert", [("table", Value::from("copies")), ("rows", file)]).await?;
     insert.ours(began, used);
     insert.plain(|| plain.insert(&path))?;
     plain.clear()?;
 
     let (began, used) = (Instant::now(), own_processor_time());
     for _ in 0..STATEMENTS {
-        ours.call("query", [("sql", Value::from(ONE))]).await?;
+        ours.call("sql.query", [("sql", Value::from(ONE))]).await?;
     }
     statements.ours(began, used);
     statements.plain(|| plain.statements())

@@ -99,18 +99,17 @@ fn check_event(event: &EventTrigger, context: &CheckContext<'_>, found: &mut Vec
 /// Reports the keys of an event that another kind of event has.
 fn unused_settings(event: &EventTrigger, spec: &EventSpec, found: &mut Vec<Diagnostic>) {
     let every = event.every.map(|(_, span)| ("every", span));
-    let others =
-        [event.start.map(|(_, span)| ("start", span)), event.deliver.map(|(_, span)| ("deliver", span))];
-    let polled = every.into_iter().chain(others.into_iter().flatten());
-    let (reason, keys): (&str, Vec<(&str, Span)>) = match spec.source {
-        EventSource::Hook(_) => {
-            ("is not polled, the other system sends it", polled.chain(event.stream.keys()).collect())
-        }
-        EventSource::Engine => {
-            ("is not polled, the engine has it", polled.chain(event.stream.keys()).collect())
-        }
+    let start = event.start.map(|(_, span)| ("start", span));
+    let deliver = event.deliver.map(|(_, span)| ("deliver", span));
+    let all = [every, start, deliver].into_iter().flatten().chain(event.stream.keys()).collect();
+    let (reason, keys): (&str, Vec<(&str, Span)>) = match &spec.source {
+        EventSource::Hook(_) => ("is not polled, the other system sends it", all),
+        EventSource::Engine => ("is not polled, the engine has it", all),
         EventSource::Poll(_) => ("is polled, and no message of a broker", event.stream.keys().collect()),
-        EventSource::Stream(_) => ("is not polled, a broker brings it", every.into_iter().collect()),
+        EventSource::Stream(broker) => {
+            let start = start.filter(|_| !broker.starts);
+            ("is not polled, a broker brings it", every.into_iter().chain(start).collect())
+        }
     };
     for (key, span) in keys {
         let message = format!("`{key}` has no effect: `{}` {reason}", spec.name);

@@ -36,6 +36,15 @@ impl Subcommand for Sources {
     }
 }
 
+/// The error of a source, or what keeps its messages from starting an execution exactly once.
+fn problem(source: &Value) -> String {
+    match (source["error"].as_str(), source["unidentified"].as_u64()) {
+        (Some(error), _) => error.to_owned(),
+        (None, Some(count @ 1..)) => format!("no-message-id: {count} messages may start twice"),
+        (None, _) => String::new(),
+    }
+}
+
 fn list(told: &Value) -> anyhow::Result<()> {
     let sources = told["sources"].as_array().map(Vec::as_slice).unwrap_or_default();
     if sources.is_empty() {
@@ -55,7 +64,7 @@ fn list(told: &Value) -> anyhow::Result<()> {
             &source["lag"].as_u64().map(|lag| lag.to_string()).unwrap_or_default(),
             &source["accepted"].to_string(),
             &last,
-            &text(&source["error"]),
+            &problem(source),
         ]);
     }
     table.print()?;

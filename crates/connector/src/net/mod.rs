@@ -15,7 +15,7 @@ use url::Url;
 use crate::http::{CallOutcome, Gate, HostPolicy, Http, transport_failure};
 use crate::log::LogSink;
 
-pub use tls::{TlsFiles, tls_config, tls_config_for};
+pub use tls::{TlsFiles, secure, tls_config, tls_config_for};
 
 /// Opens connections. It is the only way to a socket, as [`Http`] is for requests.
 #[derive(Clone, Copy)]

@@ -8,6 +8,9 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use rustls_platform_verifier::{BuilderVerifierExt as _, Verifier};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 /// The certificates of a connection, as PEM.
 #[derive(Clone, Copy, Default)]
@@ -51,6 +54,19 @@ pub fn tls_config_for(files: TlsFiles<'_>, host: &str) -> Result<Arc<ClientConfi
     let mut config = config;
     config.dangerous().set_certificate_verifier(Arc::new(Named { inner, name }));
     Ok(Arc::new(config))
+}
+
+/// Encrypts a connection that was dialled. The certificate of the server must be valid for `host`.
+///
+/// # Errors
+/// Returns the reason if `host` is no name of a server, or if the handshake fails.
+pub async fn secure<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    config: Arc<ClientConfig>,
+    host: &str,
+) -> Result<TlsStream<S>, String> {
+    let name = ServerName::try_from(host.to_owned()).map_err(|error| format!("`host`: {error}"))?;
+    TlsConnector::from(config).connect(name, stream).await.map_err(|error| error.to_string())
 }
 
 /// Checks a certificate for a name that the client does not know. It leaves out nothing.

@@ -34,7 +34,7 @@ fn yaml(more: &str, steps: &str) -> String {
 /// The messages that come while the engine crashes.
 const CRASHED: u32 = 4;
 
-const NOTHING: &str = "  - set: {got: '${{ trigger.results.body.data }}'}\n";
+pub(crate) const NOTHING: &str = "  - set: {got: '${{ trigger.results.body.data }}'}\n";
 
 /// Creates a project with a connection to `port`.
 fn project_at(port: u16, yaml: &str) -> Project {
@@ -69,7 +69,7 @@ fn publish(client: &mut Client, numbers: std::ops::Range<u32>) {
 
 /// Waits until a condition holds, for at most [`PATIENCE`](crate::common::PATIENCE). The time of the projects passes meanwhile, ten times as
 /// fast as that of the server.
-async fn until_passing(projects: &[&Project], mut holds: impl FnMut() -> bool) {
+pub(crate) async fn until_passing(projects: &[&Project], mut holds: impl FnMut() -> bool) {
     let mut looks = tokio::time::interval(LOOK_INTERVAL);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     soon(async {
@@ -99,7 +99,7 @@ async fn all_rows(engine: &Engine) -> Vec<ExecutionRow> {
 }
 
 /// Returns the numbers of the messages that started an execution, sorted.
-async fn numbers(engine: &Engine) -> Vec<i64> {
+pub(crate) async fn numbers(engine: &Engine) -> Vec<i64> {
     let mut numbers = Vec::new();
     for row in all_rows(engine).await {
         let events = engine.store().events(row.id).await.expect("read").expect("it exists");

@@ -15,6 +15,7 @@ mod acceptance;
 mod addresses;
 mod admission;
 mod brokers;
+mod brokers_amqp;
 mod calls;
 mod checking;
 mod checking_shipped;

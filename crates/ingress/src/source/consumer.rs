@@ -18,7 +18,7 @@ use value::Map;
 use super::Streamed;
 use super::attempts::Attempts;
 use super::intake::Taken;
-use super::message::Reading;
+use super::message::{Identity, Reading};
 use super::state::{ConsumerId, SourceState};
 use crate::ingress::Ingress;
 
@@ -32,6 +32,9 @@ const ROOM_CHECK: Duration = Duration::from_millis(250);
 const LEAVE: Duration = Duration::from_secs(2);
 /// The time between two questions for the number of messages that wait, and two looks at the values of the connection.
 const LOOK_INTERVAL: Duration = Duration::from_secs(15);
+
+/// The largest number of messages that a broker sends ahead.
+const MAX_PREFETCH: usize = 500;
 
 /// A consumer.
 pub(super) struct Consumer {
@@ -51,6 +54,7 @@ pub(super) struct Plan {
     pub(super) poison: Poison,
     pub(super) deliver: Delivery,
     pub(super) reading: Reading,
+    pub(super) identity: Identity,
     /// The parts with which the source was opened.
     opened: Opened,
 }
@@ -59,6 +63,7 @@ pub(super) struct Plan {
 struct Opened {
     source: String,
     from_oldest: bool,
+    prefetch: usize,
     inputs: Map,
     connection: ResolvedConnection,
 }
@@ -115,17 +120,18 @@ impl Consumer {
         let plan = self.plan(catalog, mount.clone()).await?;
         let missing = || ActionError::new(ErrorKind::Internal, "the trigger takes no messages");
         let broker = Streamed::of(&mount, catalog).ok_or_else(missing)?.broker.clone();
-        let Opened { from_oldest, inputs, connection, .. } = &plan.opened;
+        let Opened { from_oldest, prefetch, inputs, connection, .. } = &plan.opened;
         let options = SourceOptions {
             http: &self.ingress.context.http,
             connection,
             inputs,
             from_oldest: *from_oldest,
+            prefetch: *prefetch,
             log: &Log(&self.id),
         };
         let closing = &self.ingress.context.closing;
         let stopped = || ActionError::new(ErrorKind::Interrupted, "the daemon is stopping");
-        let opened = closing.run_until_cancelled(broker.0.open(options)).await.ok_or_else(stopped)??;
+        let opened = closing.run_until_cancelled(broker.broker.open(options)).await.ok_or_else(stopped)??;
         Ok((plan, opened))
     }
 
@@ -143,12 +149,15 @@ impl Consumer {
         let connection = self.ingress.connections.connect(catalog, &name.name).await?;
         let source = PollSource::of(mount.on(), catalog.registry());
         let (stream, deliver, start) = (&event.stream, event.deliver, event.start);
+        let batch = stream.batch.map(|(batch, _)| batch).unwrap_or_default();
         Ok(Plan {
-            batch: stream.batch.map(|(batch, _)| batch).unwrap_or_default(),
+            batch,
             poison: stream.poison.as_ref().map(|(poison, _)| poison.clone()).unwrap_or_default(),
             deliver: deliver.map_or(Delivery::Each, |(deliver, _)| deliver),
             reading,
+            identity: Identity::of(event),
             opened: Opened {
+                prefetch: batch.max.saturating_mul(2).min(MAX_PREFETCH),
                 source: source.map(|source| source.text().to_owned()).unwrap_or_default(),
                 from_oldest: start.is_some_and(|(start, _)| start == PollStart::All),
                 inputs,
@@ -286,7 +295,8 @@ impl Opened {
             let values = &opened.connection.values;
             values.iter().map(|(name, value)| (name.to_string(), value.clone())).collect()
         };
-        (&self.source, self.from_oldest, &self.inputs) == (&other.source, other.from_oldest, &other.inputs)
+        let settings = |opened: &Self| (opened.from_oldest, opened.prefetch);
+        (&self.source, settings(self), &self.inputs) == (&other.source, settings(other), &other.inputs)
             && self.connection.kind == other.connection.kind
             && values(self) == values(other)
     }

@@ -42,7 +42,10 @@ pub(super) enum Taken {
 /// A message with what becomes of it.
 struct Read {
     message: Message,
+    /// Its key among the messages that start nothing.
     key: [u8; 32],
+    /// The key by which it starts an execution once; `None` if nothing identifies it.
+    identity: Option<[u8; 32]>,
     /// The data of an execution, or the reason for their absence.
     data: Result<Value, String>,
 }
@@ -87,6 +90,7 @@ impl Consumer {
             return Ok(Taken::NotHere);
         }
         let reads = ingress.read_messages(plan, messages).await;
+        self.note_unidentified(&reads);
         let mut fates = Fates::default();
         match plan.deliver {
             Delivery::Each => ingress.accept_each(plan, reads, &mut fates).await,
@@ -96,6 +100,24 @@ impl Consumer {
         ingress.context.http.dialer().pass_gate().await;
         self.settle(plan, source, fates).await?;
         Ok(Taken::Done)
+    }
+
+    /// Counts the messages without an identity, and warns of the first of them.
+    fn note_unidentified(&self, reads: &[Read]) {
+        let found = reads.iter().filter(|read| read.data.is_ok() && read.identity.is_none()).count();
+        if found == 0 {
+            return;
+        }
+        self.ingress.sources.change(&self.id, |view| {
+            if view.unidentified == 0 {
+                tracing::warn!(
+                    trigger = %self.id.trigger,
+                    code = "no-message-id",
+                    "messages carry no message-id: each starts an execution whenever it comes; give `dedup.by` what identifies them"
+                );
+            }
+            view.unidentified = view.unidentified.saturating_add(u64::try_from(found).unwrap_or(u64::MAX));
+        });
     }
 
     async fn settle(
@@ -165,12 +187,21 @@ impl Consumer {
 impl Ingress {
     /// Reads messages, large ones apart from the threads of tokio.
     async fn read_messages(&self, plan: &Plan, messages: Vec<Message>) -> Vec<Read> {
-        let (reading, trigger) = (plan.reading, plan.mount.key().trigger.to_string());
+        let (reading, identity) = (plan.reading, plan.identity.clone());
+        let trigger = plan.mount.key().trigger.to_string();
         let size = messages.iter().map(|message| message.body.len()).fold(0, usize::saturating_add);
         let read = move || -> Vec<Read> {
             let read = |message: Message| {
-                let (key, data) = (dedup_key(&trigger, &message.id), reading.data(&message));
-                Read { message, key, data }
+                let key = dedup_key(&trigger, &message.id);
+                let read = reading.data(&message).and_then(|data| {
+                    let identity = identity.key(&trigger, &message, &data)?;
+                    Ok((data, identity))
+                });
+                let (data, identity) = match read {
+                    Ok((data, identity)) => (Ok(data), identity),
+                    Err(reason) => (Err(reason), None),
+                };
+                Read { message, key, identity, data }
             };
             messages.into_iter().map(read).collect()
         };
@@ -186,7 +217,7 @@ impl Ingress {
         let (mut starts, mut started) = (Vec::new(), Vec::new());
         for read in reads {
             let prepared = match &read.data {
-                Ok(data) => self.message_start(&plan.mount, data.clone(), &[read.key]).await,
+                Ok(data) => self.message_start(&plan.mount, data.clone(), read.identity.as_slice()).await,
                 Err(reason) => Prepared::Fails(reason.clone()),
             };
             match prepared {
@@ -245,7 +276,7 @@ impl Ingress {
                 return None;
             }
             let data: Vec<Value> = fresh.iter().filter_map(|read| read.data.clone().ok()).collect();
-            let keys: Vec<[u8; 32]> = fresh.iter().map(|read| read.key).collect();
+            let keys: Vec<[u8; 32]> = fresh.iter().filter_map(|read| read.identity).collect();
             let start = match self.message_start(&plan.mount, Value::from(data), &keys).await {
                 Prepared::Starts(start) => start,
                 Prepared::Nothing => {
@@ -276,10 +307,18 @@ impl Ingress {
         let mut fresh = Vec::with_capacity(reads.len());
         let mut reads = reads.into_iter();
         while let Some(read) = reads.next() {
-            match self.context.store.find_dedup(automation, read.key, now).await {
+            let Some(key) = read.identity else {
+                fresh.push(read);
+                continue;
+            };
+            match self.context.store.find_dedup(automation, key, now).await {
                 Ok(Some(_)) => {
                     fates.repeated += 1;
                     fates.all(&[read], Fate::Done);
+                }
+                // A repetition of a message of this batch comes again once it is known what became of the first.
+                Ok(None) if fresh.iter().any(|other| other.identity == Some(key)) => {
+                    fates.all(&[read], Fate::Later(AGAIN));
                 }
                 Ok(None) => fresh.push(read),
                 Err(error) => {

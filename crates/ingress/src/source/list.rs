@@ -13,7 +13,7 @@ use value::{JsonLimits, Map, Value};
 
 use super::Streamed;
 use super::intake::Prepared;
-use super::message::Reading;
+use super::message::{Identity, Reading};
 use crate::ingress::Ingress;
 
 /// The maximum number of messages of an automation. Beyond it they stay at the broker.
@@ -109,6 +109,7 @@ fn restored(kept: &PoisonedMessage, content: &Value) -> Option<Message> {
     Some(Message {
         token: 0,
         id: kept.message.clone(),
+        is_identified: true,
         source: kept.source.clone(),
         key: kept.key.clone(),
         body: body.into(),
@@ -258,9 +259,11 @@ impl Ingress {
         let inputs = self.event_inputs(&mount).await.map_err(MessageError::Fails)?;
         let reading = Reading::of(&inputs).map_err(MessageError::Fails)?;
         let data = reading.data(&message).map_err(MessageError::Fails)?;
+        let identity = Streamed::of(&mount, &catalog).map(|streamed| Identity::of(streamed.event));
+        let key = identity.map(|identity| identity.key(&trigger.trigger.to_string(), &message, &data));
+        let key = key.transpose().map_err(MessageError::Fails)?.flatten();
         let data = if self.delivers_lists(&mount) { Value::from(vec![data]) } else { data };
-        let key = super::message::dedup_key(&trigger.trigger.to_string(), &message.id);
-        match self.message_start(&mount, data, &[key]).await {
+        match self.message_start(&mount, data, key.as_slice()).await {
             Prepared::Starts(start) => {
                 let starts = vec![*start];
                 self.admission.accept_batch(&mount.deployment, starts, Accept::default()).await?;
@@ -327,6 +330,7 @@ mod tests {
         Message {
             token: 1,
             id: "ORDERS@1:7".to_owned(),
+            is_identified: true,
             source: "ORDERS".to_owned(),
             key: Some("orders.new".to_owned()),
             body: vec![b'x'; body].into(),

@@ -1,8 +1,10 @@
 //! The data that executions get of a message. Pure.
 
 use connector::Message;
+use expression::Expression;
+use model::automation::EventTrigger;
 use sha2::{Digest as _, Sha256};
-use value::{Data, File, JsonLimits, Map, Value};
+use value::{Budget, Data, File, JsonLimits, Map, Value};
 
 /// The default of `maxBody`, in bytes.
 const USUAL_BODY: usize = 1 << 20;
@@ -15,6 +17,42 @@ enum Parse {
     Json,
     Text,
     File,
+}
+
+/// What identifies a message, so that a repetition starts nothing.
+#[derive(Clone, Debug)]
+pub(super) struct Identity(Option<Expression>);
+
+impl Identity {
+    /// The identity that a trigger has its messages compared by.
+    pub(super) fn of(event: &EventTrigger) -> Self {
+        Self(event.stream.dedup.as_ref().map(|(by, _)| by.clone()))
+    }
+
+    /// Returns the key of a message with this data; `None` if nothing identifies it.
+    ///
+    /// # Errors
+    /// `dedup.by` cannot be evaluated, or is null.
+    pub(super) fn key(
+        &self,
+        trigger: &str,
+        message: &Message,
+        data: &Value,
+    ) -> Result<Option<[u8; 32]>, String> {
+        let Some(by) = &self.0 else {
+            return Ok(message.is_identified.then(|| dedup_key(trigger, &message.id)));
+        };
+        let scope = Value::from(Map::from_iter([("item", data.clone())]));
+        let id = by.evaluate(&scope, &Budget::default()).map_err(|error| format!("`dedup.by`: {error}"))?;
+        if id.is_null() {
+            return Err(
+                "`dedup.by` is null; it must be there in each message, and the same only in its repetitions"
+                    .to_owned(),
+            );
+        }
+        let id = if id.as_map().is_some() || id.as_list().is_some() { id.to_json() } else { id.to_text() };
+        Ok(Some(dedup_key(trigger, &format!("by:{id}"))))
+    }
 }
 
 /// The way in which messages of a trigger are read.
@@ -67,9 +105,11 @@ impl Reading {
                 })?)
             }
             Parse::File => {
-                let content_type = ["content-type", "Content-Type"]
-                    .iter()
-                    .find_map(|name| message.headers.get(name)?.as_str().map(str::to_owned));
+                let named = [("content-type", &message.headers), ("Content-Type", &message.headers)];
+                let content_type = named
+                    .into_iter()
+                    .chain([("contentType", &message.properties)])
+                    .find_map(|(name, map)| map.get(name)?.as_str().map(str::to_owned));
                 let content_type = content_type.unwrap_or_else(|| "application/octet-stream".to_owned());
                 Value::from(File {
                     content_type: content_type.as_str().into(),
@@ -91,7 +131,7 @@ impl Reading {
     }
 }
 
-/// Returns the key by which a message starts a trigger once.
+/// Returns the key of a message with this identity.
 pub(super) fn dedup_key(trigger: &str, message: &str) -> [u8; 32] {
     let mut hash = Sha256::new();
     for part in ["message", trigger, message] {
@@ -111,6 +151,7 @@ mod tests {
         Message {
             token: 0,
             id: "ORDERS@1:7".to_owned(),
+            is_identified: true,
             source: "ORDERS".to_owned(),
             key: Some("orders.new".to_owned()),
             body: body.into(),

@@ -104,6 +104,9 @@ pub struct SourceView {
     pub repeated: u64,
     /// The messages that came into the list of poisoned messages.
     pub poisoned: u64,
+    /// The messages without an identity: each starts an execution whenever it comes.
+    #[serde(default)]
+    pub unidentified: u64,
     /// When the last message came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_at: Option<Timestamp>,
@@ -122,6 +125,7 @@ impl SourceView {
             accepted: 0,
             repeated: 0,
             poisoned: 0,
+            unidentified: 0,
             last_at: None,
         }
     }

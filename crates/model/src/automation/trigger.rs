@@ -159,13 +159,26 @@ impl Trigger {
         matches!(self, Self::Webhook(webhook) if webhook.mode == WebhookMode::Sync)
     }
 
+    /// Returns the expression over `item` that identifies a polled item or a message.
+    #[must_use]
+    pub fn identity(&self) -> Option<&Expression> {
+        match self {
+            Self::Poll(poll) => poll.id.as_ref(),
+            Self::Event(event) => event.stream.dedup.as_ref().map(|(by, _)| by),
+            _ => None,
+        }
+    }
+
     /// Calls `visit` with every expression of a poll or event trigger.
     pub fn expressions<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         for (_, template) in self.call().into_iter().flat_map(|call| &call.with) {
             template.expressions(visit);
         }
         if let Self::Poll(poll) = self {
-            [&poll.items, &poll.id, &poll.cursor].into_iter().flatten().for_each(visit);
+            [&poll.items, &poll.id, &poll.cursor].into_iter().flatten().for_each(&mut *visit);
+        }
+        if let Self::Event(event) = self {
+            event.stream.dedup.iter().map(|(by, _)| by).for_each(visit);
         }
     }
 }
@@ -210,6 +223,8 @@ pub struct StreamSettings {
     pub poison: Option<(Poison, Span)>,
     /// The number of consumers; `None` for one.
     pub consumers: Option<(u32, Span)>,
+    /// The identity of a message, read from `item`; `None` for the broker's or the sender's.
+    pub dedup: Option<(Expression, Span)>,
 }
 
 impl StreamSettings {
@@ -221,7 +236,8 @@ impl StreamSettings {
         let batch = self.batch.map(|(_, span)| ("batch", span));
         let poison = self.poison.as_ref().map(|(_, span)| ("poison", *span));
         let consumers = self.consumers.map(|(_, span)| ("consumers", span));
-        [batch, poison, consumers].into_iter().flatten()
+        let dedup = self.dedup.as_ref().map(|(_, span)| ("dedup", *span));
+        [batch, poison, consumers, dedup].into_iter().flatten()
     }
 }
 

@@ -1,28 +1,15 @@
 //! A connection to a server.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
-
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event};
-use connector::net::{Endpoint, TlsFiles, tls_config_for};
+use connector::net::{Endpoint, tls_config_for};
 use connector::{Http, LogSink, ResolvedConnection};
-use model::{ActionError, ErrorKind};
+use model::ActionError;
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 use super::SUBJECT;
 use crate::connection::Inputs;
-
-/// The time limit of a connection, of its TLS and of the login.
-const CONNECT_TIME: Duration = Duration::from_secs(5);
-/// The time limit of an answer.
-pub(super) const ANSWER_TIME: Duration = Duration::from_secs(10);
-/// The time after which a connection that no step uses is closed by the next step.
-const MAX_IDLE: Duration = Duration::from_secs(60);
-/// The largest number of connections that are kept.
-const MAX_KEPT: usize = 64;
+use crate::stream::links::{ANSWER_TIME, CONNECT_TIME, Shared, network, no_login, not_sent, tls_files};
 
 /// A connection. Once it is lost it stays so: the next one is dialled, and checked, anew.
 #[derive(Clone)]
@@ -62,11 +49,6 @@ impl Link {
         Ok(Self { client, lost })
     }
 
-    /// True as long as the connection stands.
-    pub(super) fn is_usable(&self) -> bool {
-        !*self.lost.borrow()
-    }
-
     /// Completes once the connection is lost. The client connects again by itself, and then waits for answers that went to the lost one.
     pub(super) async fn lost(&self) {
         // The sender lives as long as the client.
@@ -86,6 +68,12 @@ impl Link {
     }
 }
 
+impl Shared for Link {
+    fn is_usable(&self) -> bool {
+        !*self.lost.borrow()
+    }
+}
+
 fn options(inputs: Inputs<'_>, host: &str, tls: bool) -> Result<ConnectOptions, ActionError> {
     // Nothing else may choose an address: neither the server, nor a reconnection.
     let mut options = ConnectOptions::new()
@@ -95,12 +83,7 @@ fn options(inputs: Inputs<'_>, host: &str, tls: bool) -> Result<ConnectOptions, 
         .connection_timeout(CONNECT_TIME)
         .request_timeout(Some(ANSWER_TIME));
     if tls {
-        let client = match (inputs.text("clientCert"), inputs.text("clientKey")) {
-            (None, None) => None,
-            (Some(certificate), Some(key)) => Some((certificate, key)),
-            _ => return Err(inputs.refuse("`clientCert` and `clientKey` are given together or not at all")),
-        };
-        let config = tls_config_for(TlsFiles { authorities: inputs.text("ca"), client }, host);
+        let config = tls_config_for(tls_files(inputs)?, host);
         let config = config.map_err(|error| inputs.refuse(error))?;
         options = options.require_tls(true).tls_client_config((*config).clone());
     }
@@ -124,54 +107,8 @@ fn refused(inputs: Inputs<'_>, error: &async_nats::ConnectError) -> ActionError 
         ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
             inputs.refuse(format!("{SUBJECT} refuses the login"))
         }
-        ConnectErrorKind::TimedOut => {
-            let limit = text::units::format_duration(CONNECT_TIME);
-            not_sent(ActionError::new(ErrorKind::Timeout, format!("{SUBJECT} did not answer within {limit}")))
-        }
+        ConnectErrorKind::TimedOut => no_login(SUBJECT),
         // A certificate is refused while the connection is opened.
         _ => not_sent(network(&format!("the connection to {SUBJECT} failed: {error}"))),
-    }
-}
-
-fn not_sent(mut error: ActionError) -> ActionError {
-    error.not_sent = true;
-    error
-}
-
-pub(super) fn network(message: &str) -> ActionError {
-    ActionError::new(ErrorKind::Network, message)
-}
-
-/// The connections that steps use, by the values of their connection.
-#[derive(Default)]
-pub(super) struct Clients(Mutex<HashMap<[u8; 32], (Link, Instant)>>);
-
-impl Clients {
-    /// Returns the connection that an earlier step has opened, or a new one.
-    pub(super) async fn link(
-        &self,
-        http: &Http,
-        connection: &ResolvedConnection,
-        log: &dyn LogSink,
-    ) -> Result<Link, ActionError> {
-        let values = Inputs(connection).digest();
-        if let Some(link) = self.kept(&values) {
-            return Ok(link);
-        }
-        let link = Link::open(http, connection, log).await?;
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() < MAX_KEPT {
-            kept.insert(values, (link.clone(), Instant::now()));
-        }
-        Ok(link)
-    }
-
-    fn kept(&self, values: &[u8; 32]) -> Option<Link> {
-        let now = Instant::now();
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.retain(|_, (link, used)| link.is_usable() && now.saturating_duration_since(*used) < MAX_IDLE);
-        let (link, used) = kept.get_mut(values)?;
-        *used = now;
-        Some(link.clone())
     }
 }

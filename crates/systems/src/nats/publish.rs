@@ -3,26 +3,34 @@
 use async_nats::header::{HeaderMap, HeaderName, HeaderValue, NATS_MESSAGE_ID};
 use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 use async_nats::jetstream::message::PublishMessage;
+use async_trait::async_trait;
 use bytes::Bytes;
-use connector::Call;
+use connector::{Call, MessageSource, ResolvedConnection, SourceOptions};
 use model::{ActionError, ErrorKind};
 use std::str::FromStr as _;
 use value::{Map, Value};
 
-use super::client::{Link, network};
-use super::{Kind, Nats, SUBJECT};
-use crate::connection::connection_error;
+use super::client::Link;
+use super::source::Source;
+use super::{Kind, SUBJECT};
+use crate::stream::body::bytes_of;
+use crate::stream::family::Family;
+use crate::stream::links::{Links, network};
 
-/// The largest message.
-const MAX_BODY: usize = 64 << 20;
+/// The client.
+#[derive(Default)]
+pub(super) struct Nats(Links<Link>);
 
-/// Carries out a call.
-pub(super) async fn run(nats: &Nats, call: &Call<'_>) -> Result<Value, ActionError> {
-    let missing = || connection_error(format!("`{}` needs a connection", nats.spec.name));
-    let connection = call.connection_for(&nats.spec)?.ok_or_else(missing)?;
-    let work = async {
-        let link = nats.shared.link(call.http, connection, call.log).await?;
-        match nats.kind {
+#[async_trait]
+impl Family<Kind> for Nats {
+    async fn call(
+        &self,
+        kind: Kind,
+        call: &Call<'_>,
+        connection: &ResolvedConnection,
+    ) -> Result<Value, ActionError> {
+        let link = self.0.link(connection, Link::open(call.http, connection, call.log)).await?;
+        match kind {
             Kind::Publish => publish(&link, call).await,
             Kind::ServerInfo => {
                 let info = link.client.server_info();
@@ -33,22 +41,17 @@ pub(super) async fn run(nats: &Nats, call: &Call<'_>) -> Result<Value, ActionErr
                 ])))
             }
         }
-    };
-    match call.time_left {
-        None => work.await,
-        Some(limit) => tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
-            let limit = text::units::format_duration(limit);
-            let error =
-                ActionError::new(ErrorKind::Timeout, format!("{SUBJECT} did not answer within {limit}"));
-            Err(if nats.kind == Kind::Publish { error.with_outcome_unknown() } else { error })
-        }),
+    }
+
+    async fn open(&self, options: SourceOptions<'_>) -> Result<Box<dyn MessageSource>, ActionError> {
+        Ok(Box::new(Source::open(options).await?))
     }
 }
 
 async fn publish(link: &Link, call: &Call<'_>) -> Result<Value, ActionError> {
     let text = |name: &str| call.inputs.get(name).and_then(|value| value.as_str().map(str::to_owned));
     let subject = text("subject").unwrap_or_default();
-    let body = body(call).await?;
+    let body = bytes_of(call, "body").await?;
     let headers = headers(call.inputs.get("headers").and_then(Value::as_map), call.idempotency_key)?;
     // The process may have been frozen, and another one may have the execution now.
     call.http.dialer().pass_gate().await;
@@ -74,26 +77,6 @@ pub(super) async fn send(
         Err(error) => Err(error),
     };
     acked.map_err(|error| failure(subject, &error))
-}
-
-/// The bytes of the input `body`.
-async fn body(call: &Call<'_>) -> Result<Bytes, ActionError> {
-    match call.inputs.get("body") {
-        None | Some(Value::Null) => Ok(Bytes::new()),
-        Some(Value::String(text)) => Ok(Bytes::copy_from_slice(text.as_bytes())),
-        Some(Value::File(file)) => {
-            let (data, memory) = (file.data.clone(), call.memory.clone());
-            let load = move || data.load(MAX_BODY, &memory).map_err(|error| error.to_string());
-            let loaded = match file.data.is_external() {
-                false => load(),
-                true => {
-                    tokio::task::spawn_blocking(load).await.unwrap_or_else(|error| Err(error.to_string()))
-                }
-            };
-            loaded.map_err(|error| ActionError::new(ErrorKind::Input, format!("`body`: {error}")))
-        }
-        Some(other) => Ok(other.to_json().into()),
-    }
 }
 
 pub(super) fn headers(given: Option<&Map>, key: &str) -> Result<HeaderMap, ActionError> {

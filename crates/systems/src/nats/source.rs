@@ -13,17 +13,17 @@ use connector::{Fate, Message, MessageSource, SourceOptions, TakeLimits};
 use futures_util::StreamExt as _;
 use futures_util::future::try_join_all;
 use jiff::Timestamp;
-use model::{ActionError, ErrorKind};
+use model::ActionError;
 use value::{Map, Value};
 
 use super::SUBJECT;
-use super::client::{ANSWER_TIME, Link, network};
+use super::client::Link;
 use super::publish::{headers, send};
+use crate::stream::body::{REASON, one_line};
+use crate::stream::links::{ANSWER_TIME, Shared as _, network, refused};
 
 /// The time after which the server brings a message again that nothing has settled. A commit takes less.
 const ACK_WAIT: Duration = Duration::from_secs(60);
-/// The header with the reason why a copy of a message was published.
-const REASON: &str = "Cogwork-Reason";
 
 /// An open consumer.
 pub(super) struct Source {
@@ -140,6 +140,7 @@ impl Source {
         let message = Message {
             token,
             id: format!("{}@{}:{}", info.stream, self.created, info.stream_sequence),
+            is_identified: true,
             source: info.stream.to_owned(),
             key: Some(taken.subject.to_string()),
             body: taken.payload.clone(),
@@ -224,8 +225,7 @@ impl MessageSource for Source {
         for (name, values) in headers(None, key)?.iter() {
             values.iter().for_each(|value| copy.insert(name.clone(), value.clone()));
         }
-        let reason: String = reason.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
-        copy.insert(REASON, reason.as_str());
+        copy.insert(REASON, one_line(reason).as_str());
         send(&self.link, to, message.body.clone(), copy).await.map(drop)
     }
 
@@ -247,8 +247,4 @@ fn header_map(headers: &HeaderMap) -> Map {
         several => Value::from(several.iter().map(|one| Value::from(one.as_str())).collect::<Vec<_>>()),
     };
     headers.iter().map(|(name, values)| (name.to_string(), value(values))).collect()
-}
-
-fn refused(message: String) -> ActionError {
-    ActionError::new(ErrorKind::Response, message)
 }

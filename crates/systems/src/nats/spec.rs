@@ -76,6 +76,6 @@ pub(super) fn message(broker: Arc<dyn Broker>) -> EventSpec {
             optional("maxBody", InputType::Text, stream::ABOUT_MAX_BODY),
         ],
         results: None,
-        source: EventSource::Stream(StreamedEvent(broker)),
+        source: EventSource::Stream(StreamedEvent { broker, starts: true }),
     }
 }

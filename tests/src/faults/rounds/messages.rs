@@ -2,17 +2,16 @@
 //! lost: each message starts one execution.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use postgres_server::Server;
 use serde_json::Value;
 use servers::Proxy;
-use servers::nats;
 
 use super::super::rig::{Parts, Rig};
 use super::super::{Effort, Error, Verdict};
+use super::message_broker::{Broker, Kind};
 
 const DAEMONS: usize = 3;
 /// The number of messages of a round.
@@ -27,22 +26,11 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// The number of executions that are read at one time.
 const READERS: usize = 8;
 
-const STREAM: &str = "ORDERS";
-const CONSUMER: &str = "shop";
 const AUTOMATION: &str = "take";
-const TAKE: &str = "trigger:
-  event: nats.message
-  connection: bus
-  with: {stream: ORDERS, consumer: shop, parse: json}
-  start: all
-  consumers: 3
-steps:
+const STEPS: &str = "steps:
   - set: {n: \"${{ trigger.results.body.data.body }}\"}
 outputs: {n: \"${{ vars.n }}\"}
 ";
-
-/// The acknowledgement of a message, as clients send it.
-const ACKNOWLEDGEMENT: &[u8] = b"PUB $JS.ACK.";
 
 /// The things that go wrong, in turns.
 #[derive(Clone, Copy)]
@@ -52,19 +40,15 @@ enum Fault {
     Broker,
 }
 
-pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
-    let Some(mut broker) = nats::Server::start() else {
-        return Err(Error::NotHere("there is no `nats-server`: `make servers` installs it".to_owned()));
-    };
-    broker.client().create_stream(STREAM);
-    let proxy = Proxy::start(broker.port)?;
+pub(super) async fn run(effort: Effort, kind: Kind) -> Result<Verdict, Error> {
+    let mut broker = Broker::start(kind)?;
+    let proxy = Proxy::start(broker.port())?;
     let server = Server::start()?;
-    let connection =
-        format!("type: nats.server\nwith: {{host: 127.0.0.1, port: {}, tls: none}}\n", proxy.port);
     let parts = Parts {
         stores: vec![Server::url(&[&server]); DAEMONS],
-        connections: vec![("bus", connection)],
-        automations: vec![(AUTOMATION, TAKE.to_owned())],
+        connections: vec![("bus", broker.connection(proxy.port))],
+        automations: vec![(AUTOMATION, format!("{}{STEPS}", broker.trigger(DAEMONS)))],
+        variables: vec![("COGWORK_SECRET_RABBIT".to_owned(), servers::rabbitmq::PASSWORD.to_owned())],
         ..Parts::default()
     };
     let mut rig = Rig::new("messages", effort.seed, parts).await?;
@@ -83,7 +67,7 @@ pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
                 rig.start_node(index).await?;
             }
             Fault::Acknowledgements => {
-                proxy.swallow(Some(ACKNOWLEDGEMENT));
+                proxy.swallow(Some(broker.acknowledgement()));
                 sent = publish(&broker, sent).await?;
                 rig.rate(SILENCE).await;
                 proxy.swallow(None);
@@ -96,38 +80,37 @@ pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
         }
         rig.verdict().rounds += 1;
     }
-    settled(&rig, &broker).await?;
+    settled(&rig, &broker, sent).await?;
     judge(&mut rig, sent).await?;
     let took = begun.elapsed().as_secs();
     rig.verdict().notes.push(format!("{sent} messages were sent, started and acknowledged within {took} s"));
-    rig.settle().await
+    let mut verdict = rig.settle().await?;
+    // What a daemon has taken and not acknowledged has come back with its end.
+    let open = broker.unsettled().await?;
+    verdict.violations.extend((open > 0).then(|| format!("{open} messages were not acknowledged")));
+    Ok(verdict)
 }
 
 /// Publishes the messages with the next numbers, and returns the number of all.
-async fn publish(broker: &nats::Server, from: usize) -> Result<usize, Error> {
-    let (mut client, to) = (broker.client(), from + MESSAGES);
-    let all = move || {
-        for number in from..to {
-            client.publish("orders.new", number.to_string().as_bytes());
-        }
-    };
-    tokio::task::spawn_blocking(all).await.map_err(io::Error::other)?;
+async fn publish(broker: &Broker, from: usize) -> Result<usize, Error> {
+    let to = from + MESSAGES;
+    broker.publish(from..to).await?;
     Ok(to)
 }
 
 /// Waits until every message is acknowledged and no execution runs.
-async fn settled(rig: &Rig, broker: &nats::Server) -> Result<(), Error> {
-    let (mut since, mut before) = (Instant::now(), u64::MAX);
+async fn settled(rig: &Rig, broker: &Broker, sent: usize) -> Result<(), Error> {
+    let (mut since, mut before) = (Instant::now(), (u64::MAX, 0));
     loop {
-        let mut client = broker.client();
-        let count = move || client.unsettled(STREAM, CONSUMER);
-        let unsettled = tokio::task::spawn_blocking(count).await.map_err(io::Error::other)?;
+        let unsettled = broker.unsettled().await?;
         let open = rig.ask("/executions?status=queued,running,waiting&limit=1").await?;
-        if unsettled == 0 && open["executions"].as_array().is_some_and(Vec::is_empty) {
+        let started = rig.executions(AUTOMATION).await?.len();
+        let is_over = unsettled == 0 && started >= sent;
+        if is_over && open["executions"].as_array().is_some_and(Vec::is_empty) {
             return Ok(());
         }
-        if unsettled != before {
-            (since, before) = (Instant::now(), unsettled);
+        if (unsettled, started) != before {
+            (since, before) = (Instant::now(), (unsettled, started));
         }
         if since.elapsed() > PROGRESS_WITHIN {
             rig.blame(Some(format!("{unsettled} messages are not acknowledged, or executions do not end")));

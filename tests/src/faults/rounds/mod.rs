@@ -10,6 +10,7 @@ mod failover;
 mod failpoints;
 mod finished;
 mod kill;
+mod message_broker;
 mod messages;
 mod network;
 mod once;
@@ -49,7 +50,7 @@ pub struct Fault {
 }
 
 /// All of them.
-pub const FAULTS: [Fault; 32] = [
+pub const FAULTS: [Fault; 33] = [
     Fault {
         name: "kill",
         about: "kill -9 at random moments: nothing acknowledged is lost, no finished step runs again",
@@ -194,7 +195,15 @@ pub const FAULTS: [Fault; 32] = [
         quick: 1,
         long: 50,
         waits: true,
-        run: |effort| Box::pin(messages::run(effort)),
+        run: |effort| Box::pin(messages::run(effort, message_broker::Kind::Nats)),
+    },
+    Fault {
+        name: "messages-amqp",
+        about: "the same with a server of AMQP, whose messages have the identity that their sender gives them",
+        quick: 1,
+        long: 50,
+        waits: true,
+        run: |effort| Box::pin(messages::run(effort, message_broker::Kind::Amqp)),
     },
     Fault {
         name: "storm",

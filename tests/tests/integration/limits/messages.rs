@@ -11,7 +11,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (SUITE, "several_consumers_start_each_message_once"),
                 (
-                    "crates/systems/tests/nats/messages.rs",
+                    "crates/systems/tests/brokers/nats/messages.rs",
                     "one_request_takes_no_more_messages_and_bytes_than_it_may",
                 ),
             ],
@@ -20,6 +20,31 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 ("crates/model/src/automation/trigger.rs", "Self { max: 100, within: Duration::ZERO }"),
                 ("crates/ingress/src/source/intake.rs", "pub(super) const MAX_BYTES: usize = 8 << 20;"),
                 ("crates/ingress/src/source/state.rs", "const MAX_INTAKES: usize = 4;"),
+            ],
+        ),
+    ),
+    (
+        "messages of [AMQP]",
+        elsewhere(
+            &[
+                (
+                    "crates/systems/tests/brokers/amqp/messages.rs",
+                    "messages_above_the_room_for_them_all_come",
+                ),
+                (
+                    "crates/systems/tests/brokers/amqp/messages.rs",
+                    "a_message_comes_again_when_its_time_has_come_and_others_go_on",
+                ),
+                ("crates/systems/src/amqp/frame.rs", "a_frame_above_the_limit_is_refused_before_it_has_come"),
+                ("crates/systems/src/amqp/properties.rs", "broken_and_deep_headers_are_errors"),
+            ],
+            &[
+                ("crates/ingress/src/source/consumer.rs", "const MAX_PREFETCH: usize = 500;"),
+                ("crates/model/src/automation/trigger.rs", "Self { max: 100, within: Duration::ZERO }"),
+                ("crates/systems/src/amqp/reader.rs", "pub(super) const MAX_HELD: usize = 8 << 20;"),
+                ("crates/systems/src/amqp/source.rs", "const MAX_LATER: usize = 1000;"),
+                ("crates/systems/src/amqp/frame.rs", "pub(super) const MAX_FRAME: usize = 128 << 10;"),
+                ("crates/systems/src/amqp/properties.rs", "const MAX_DEPTH: usize = 16;"),
             ],
         ),
     ),

@@ -199,9 +199,9 @@ impl<'a> Checker<'a> {
             for expression in [&poll.items, &poll.cursor].into_iter().flatten() {
                 self.expression(expression, ReadSite::top(&Names::at(Scope::PollResult)));
             }
-            if let Some(id) = &poll.id {
-                self.expression(id, ReadSite::top(&Names::at(Scope::PollItem)));
-            }
+        }
+        if let Some(id) = trigger.identity() {
+            self.expression(id, ReadSite::top(&Names::at(Scope::PollItem)));
         }
     }
 

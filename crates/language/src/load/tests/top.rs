@@ -48,7 +48,7 @@ fn all_problems_are_reported_together() {
     2 | trigger: {webook: {}}
       |           ^^^^^^ not a key of a trigger
       |
-      = note: allowed: `webhook`, `schedule`, `event`, `poll`, `manual`, `if`, `data`, `connection`, `with`, `every`, `start`, `deliver`, `batch`, `poison`, `consumers`, `inputs`, `enabled`
+      = note: allowed: `webhook`, `schedule`, `event`, `poll`, `manual`, `if`, `data`, `connection`, `with`, `every`, `start`, `deliver`, `batch`, `poison`, `consumers`, `dedup`, `inputs`, `enabled`
     help: did you mean `webhook`?
       |
     2 | trigger: {webhook: {}}

@@ -17,7 +17,8 @@ use crate::load::common::{duration_within, is_action_name, named};
 use crate::load::inputs::event_data;
 
 /// The keys beside `event` that belong to an event of a connector.
-const BESIDE: [&str; 8] = ["connection", "with", "every", "start", "deliver", "batch", "poison", "consumers"];
+const BESIDE: [&str; 9] =
+    ["connection", "with", "every", "start", "deliver", "batch", "poison", "consumers", "dedup"];
 
 /// The maximum length of the name of an own event, in bytes.
 const MAX_NAME: usize = 200;

@@ -40,7 +40,7 @@ const KINDS: [Kind; 5] = [
 ];
 
 /// The keys of a trigger.
-const KEYS: [Key; 17] = [
+const KEYS: [Key; 18] = [
     Key::new(
         "webhook",
         Shape::Optional(&WEBHOOK),
@@ -90,6 +90,7 @@ const KEYS: [Key; 17] = [
     stream::BATCH,
     stream::POISON,
     stream::CONSUMERS,
+    stream::DEDUP,
     Key::new(
         "inputs",
         Shape::MapOf(IDENTIFIER, &Shape::Template),

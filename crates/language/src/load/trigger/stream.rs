@@ -1,12 +1,15 @@
-//! `batch`, `poison` and `consumers`: how messages of a broker start executions.
+//! `batch`, `poison`, `consumers` and `dedup`: how messages of a broker start executions.
 
-use model::automation::{MessageBatch, Poison, StreamSettings};
 use std::time::Duration;
+
+use expression::Expression;
+use model::automation::{MessageBatch, Poison, StreamSettings};
 use text::diagnostic::Diagnostics;
 use text::yaml::{Field, MapReader};
 
 use crate::load::common::{duration_within, plain};
 use crate::load::keys::{Choice, Key, Object, Shape};
+use crate::load::template::expression;
 
 const MAX_BATCH: i64 = MessageBatch::MAX as i64;
 const MAX_AFTER: i64 = Poison::MAX_AFTER as i64;
@@ -42,6 +45,16 @@ static POISON_KEYS: Object = Object {
     choice: Choice::Any,
 };
 
+static DEDUP_KEYS: Object = Object {
+    what: "an identity of messages",
+    keys: &[Key::required(
+        "by",
+        Shape::Expression,
+        "The value that only repetitions of a message share, read from `item`: `item.body.id`.",
+    )],
+    choice: Choice::Any,
+};
+
 pub(super) const BATCH: Key = Key::new(
     "batch",
     Shape::Object(&BATCH_KEYS),
@@ -58,6 +71,13 @@ pub(super) const CONSUMERS: Key = Key::new(
     "With messages of a broker: how many consumers take messages at one time, on all daemons together. Default: 1.",
 );
 
+pub(super) const DEDUP: Key = Key::new(
+    "dedup",
+    Shape::Object(&DEDUP_KEYS),
+    "With messages of a broker: what identifies a message, so that a repetition starts nothing. Default: the identity that the broker or the \
+     sender has given it.",
+);
+
 /// Reads the settings.
 pub(super) fn read(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> StreamSettings {
     let batch = batch(reader.take("batch"), diagnostics).map(|batch| (batch, reader.key_span("batch")));
@@ -66,7 +86,8 @@ pub(super) fn read(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) ->
     let consumers = consumers
         .and_then(|count| u32::try_from(count).ok())
         .map(|count| (count, reader.key_span("consumers")));
-    StreamSettings { batch, poison, consumers }
+    let dedup = dedup(reader.take("dedup"), diagnostics).map(|by| (by, reader.key_span("dedup")));
+    StreamSettings { batch, poison, consumers, dedup }
 }
 
 fn batch(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<MessageBatch> {
@@ -77,6 +98,13 @@ fn batch(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<MessageBatch
     let within = duration_within(reader.take("within"), "within", &range, diagnostics);
     reader.finish();
     Some(MessageBatch { max: max.unwrap_or(usual.max), within: within.unwrap_or(usual.within) })
+}
+
+fn dedup(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Expression> {
+    let mut reader = DEDUP_KEYS.open(field.node()?, diagnostics)?;
+    let by = reader.take("by").node().and_then(|node| expression(node, "by", diagnostics));
+    reader.finish();
+    by
 }
 
 fn poison(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Poison> {

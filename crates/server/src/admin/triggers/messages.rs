@@ -37,9 +37,17 @@ pub(crate) struct SourceView {
     repeated: u64,
     /// Number of messages that went to the message list.
     poisoned: u64,
+    /// Number of messages without an identity: each starts an execution whenever it comes.
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schema(required = false)]
+    unidentified: u64,
     /// When the last message came.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_at: Option<Timestamp>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The consumers in force.
@@ -90,6 +98,7 @@ impl From<ingress::SourceView> for SourceView {
             accepted: view.accepted,
             repeated: view.repeated,
             poisoned: view.poisoned,
+            unidentified: view.unidentified,
             last_at: view.last_at,
         }
     }

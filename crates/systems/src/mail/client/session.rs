@@ -11,12 +11,10 @@ use async_imap::imap_proto::{
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use connector::net::{Endpoint, TlsFiles, tls_config};
+use connector::net::{Endpoint, TlsFiles, secure, tls_config};
 use connector::{Call, ResolvedConnection};
 use model::{ActionError, ErrorKind};
 use tokio::io::AsyncWriteExt as _;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::command::Command;
 use super::failure::{Refusal, broken, closed, refused};
@@ -436,10 +434,7 @@ async fn encrypted(
 ) -> Result<Box<dyn Wire>, ActionError> {
     let config = tls_config(TlsFiles { authorities: inputs.text("ca"), client: None });
     let config = config.map_err(|error| inputs.refuse(error))?;
-    let name =
-        ServerName::try_from(host.to_owned()).map_err(|error| inputs.refuse(format!("`host`: {error}")))?;
-    let connecting = TlsConnector::from(config).connect(name, wire);
-    match tokio::time::timeout(ANSWER_TIME, connecting).await {
+    match tokio::time::timeout(ANSWER_TIME, secure(wire, config, host)).await {
         Ok(Ok(stream)) => Ok(Box::new(stream)),
         Ok(Err(error)) => {
             let message = format!("the connection to {subject} cannot be encrypted: {error}");

@@ -1,4 +1,4 @@
-//! The actions of steps, with a connection to a database.
+//! The actions of steps, with a connection.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use crate::Error;
 
 /// The actions, with a connection.
 pub(super) struct Ours<'f> {
-    registry: connector::Registry,
-    http: Http,
-    connection: ResolvedConnection,
+    pub(super) registry: connector::Registry,
+    pub(super) http: Http,
+    pub(super) connection: ResolvedConnection,
     folder: &'f Path,
 }
 
-struct Silent;
+pub(super) struct Silent;
 
 impl LogSink for Silent {
     fn line(&self, _: model::LogLevel, _: &str) {}
 }
 
 impl<'f> Ours<'f> {
-    /// Connects to a database of this machine; files are below `folder`.
+    /// Connects to a server of this machine; files are below `folder`.
     pub(super) fn new(folder: &'f Path, kind: &str, with: &Map) -> Result<Self, Error> {
         let failed = |reason: String| Error::Server(reason);
         let registry = catalog::builtin().map_err(|error| failed(error.to_string()))?;
@@ -43,8 +43,8 @@ impl<'f> Ours<'f> {
         inputs: [(&str, Value); N],
     ) -> Result<Value, Error> {
         let failed = |error: model::ActionError| Error::Server(error.into_message());
-        let action = self.registry.action(&format!("sql.{name}"));
-        let action = action.ok_or_else(|| Error::Server(format!("there is no sql.{name}")))?;
+        let action = self.registry.action(name);
+        let action = action.ok_or_else(|| Error::Server(format!("there is no {name}")))?;
         let memory = Reserved::uncounted(usize::MAX);
         let inputs =
             connector::check_inputs(action.spec(), &Map::from_iter(inputs), &memory).map_err(failed)?;

@@ -3,7 +3,7 @@
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
-use crate::broker::Broker;
+use super::broker::Broker;
 
 #[tokio::test]
 async fn a_repeated_step_publishes_one_message() {

@@ -1,5 +1,7 @@
-//! A server of a test with a connection to it.
+//! Registries, clients and calls of the tests of all brokers.
 
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +10,6 @@ use connector::{
     ResolvedConnection, SourceOptions, TakeLimits, UncountedAnswers, check_event_inputs, check_inputs,
 };
 use model::{ActionError, LogLevel};
-use servers::nats::Server;
 use value::{JsonLimits, Map, MemoryFiles, Reserved, Value};
 
 /// The password in tests, which must not be in any error.
@@ -38,57 +39,8 @@ pub(crate) fn http(allowed: &[&str]) -> Http {
     Http::new(HttpOptions { allow, ..HttpOptions::default() }).expect("a client")
 }
 
-pub(crate) struct Broker {
-    pub server: Server,
-    pub registry: Registry,
-    pub http: Http,
-    pub connection: ResolvedConnection,
-}
-
-impl Broker {
-    /// Starts a server with a stream `ORDERS`; `None` if it is not installed.
-    pub(crate) fn start() -> Option<Self> {
-        let server = Server::start()?;
-        server.client().create_stream("ORDERS");
-        let (registry, http) = (registry(), http(&["127.0.0.1"]));
-        let connection = connect(&registry, with(server.port));
-        Some(Self { server, registry, http, connection })
-    }
-
-    pub(crate) async fn call(
-        &self,
-        action: &str,
-        inputs: serde_json::Value,
-        key: &str,
-    ) -> Result<Value, ActionError> {
-        call(&self.registry, &self.http, &self.connection, action, (inputs, key)).await
-    }
-
-    /// Opens a source of the stream.
-    pub(crate) async fn open(
-        &self,
-        inputs: serde_json::Value,
-    ) -> Result<Box<dyn MessageSource>, ActionError> {
-        open(&self.registry, &self.http, &self.connection, inputs).await
-    }
-
-    /// Opens a source of the stream through another port.
-    pub(crate) async fn open_at(
-        &self,
-        port: u16,
-        inputs: serde_json::Value,
-    ) -> Result<Box<dyn MessageSource>, ActionError> {
-        let connection = connect(&self.registry, with(port));
-        open(&self.registry, &self.http, &connection, inputs).await
-    }
-}
-
-fn with(port: u16) -> serde_json::Value {
-    serde_json::json!({"host": "127.0.0.1", "port": port, "tls": "none"})
-}
-
-pub(crate) fn connect(registry: &Registry, with: serde_json::Value) -> ResolvedConnection {
-    let kind = registry.connection_type("nats.server").expect("a type");
+pub(crate) fn connect(registry: &Registry, kind: &str, with: serde_json::Value) -> ResolvedConnection {
+    let kind = registry.connection_type(kind).expect("a type");
     kind.resolve("bus", &json(with)).expect("a connection")
 }
 
@@ -125,15 +77,17 @@ pub(crate) async fn open(
     registry: &Registry,
     http: &Http,
     connection: &ResolvedConnection,
-    inputs: serde_json::Value,
+    (event, inputs): (&str, serde_json::Value),
 ) -> Result<Box<dyn MessageSource>, ActionError> {
-    let event = registry.event("nats.message").expect("an event");
+    let event = registry.event(event).expect("an event");
     let EventSource::Stream(broker) = &event.source else { panic!("a broker brings it") };
     let from_oldest = inputs["start"] == "all";
     let mut inputs = json(inputs);
     inputs.remove("start");
     let inputs = check_event_inputs(&event.name, &event.inputs, &inputs)?;
-    broker.0.open(SourceOptions { http, connection, inputs: &inputs, from_oldest, log: &Silent }).await
+    let options =
+        SourceOptions { http, connection, inputs: &inputs, from_oldest, prefetch: 200, log: &Silent };
+    broker.broker.open(options).await
 }
 
 /// Takes the messages that are there, and waits for the first.
@@ -141,4 +95,37 @@ pub(crate) async fn take(source: &mut dyn MessageSource, messages: usize) -> Vec
     assert!(source.wait(PATIENCE).await.expect("it waits"), "no message came");
     let limits = TakeLimits { messages, bytes: 8 << 20, fill: Duration::ZERO };
     source.take(limits).await.expect("they are taken")
+}
+
+/// Opens a source and calls an action, which both fail. Returns the error of the source.
+pub(crate) async fn fails(
+    kind: &str,
+    (with, allowed): (serde_json::Value, &[&str]),
+    (event, inputs): (&str, serde_json::Value),
+    action: &str,
+) -> ActionError {
+    let registry = registry();
+    let (http, connection) = (http(allowed), connect(&registry, kind, with));
+    let of_source = open(&registry, &http, &connection, (event, inputs)).await;
+    let of_source = of_source.err().expect("the source is refused");
+    let of_action = call(&registry, &http, &connection, action, (serde_json::json!({}), "")).await;
+    assert_eq!(of_action.expect_err("the action is refused").kind, of_source.kind);
+    assert!(!of_source.message.contains(PASSWORD), "{of_source:?}");
+    of_source
+}
+
+/// Makes an authority, and a certificate of it for `bus.example.com`.
+pub(crate) fn certificates(folder: &Path) {
+    let run = |arguments: &str| {
+        let made = Command::new("openssl").args(arguments.split(' ')).current_dir(folder).output();
+        let made = made.expect("openssl is installed");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    };
+    let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
+    run(&format!("req -x509 {key} -keyout ca.key -out ca.pem -days 2 -subj /CN=authority"));
+    run(&format!("req {key} -keyout server.key -out server.csr -subj /CN=server"));
+    std::fs::write(folder.join("names"), "subjectAltName=DNS:localhost\n").expect("a file");
+    run(
+        "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out server.pem",
+    );
 }

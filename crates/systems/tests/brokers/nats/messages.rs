@@ -8,7 +8,8 @@ use serde_json::json;
 use servers::Proxy;
 use value::Value;
 
-use crate::broker::{Broker, PATIENCE, take};
+use super::broker::Broker;
+use crate::support::{PATIENCE, take};
 
 fn inputs() -> serde_json::Value {
     json!({"stream": "ORDERS", "consumer": "cogwork", "start": "all"})

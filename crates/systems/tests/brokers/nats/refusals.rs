@@ -1,24 +1,15 @@
 //! Connections that are refused: by the guard, by TLS, by the login.
 
-use std::path::Path;
-use std::process::Command;
-
 use model::ActionError;
 use pretty_assertions::assert_eq;
 use serde_json::json;
 use servers::nats::Server;
 
-use crate::broker::{PASSWORD, call, connect, http, open, registry};
+use crate::support::{PASSWORD, call, certificates, connect, http, registry};
 
 async fn fails(with: serde_json::Value, allowed: &[&str]) -> ActionError {
-    let registry = registry();
-    let (http, connection) = (http(allowed), connect(&registry, with));
-    let of_source = open(&registry, &http, &connection, json!({"stream": "ORDERS", "consumer": "c"})).await;
-    let of_source = of_source.err().expect("the source is refused");
-    let of_action = call(&registry, &http, &connection, "nats.serverInfo", (json!({}), "")).await;
-    assert_eq!(of_action.expect_err("the action is refused").kind, of_source.kind);
-    assert!(!of_source.message.contains(PASSWORD), "{of_source:?}");
-    of_source
+    let event = ("nats.message", json!({"stream": "ORDERS", "consumer": "c"}));
+    crate::support::fails("nats.server", (with, allowed), event, "nats.serverInfo").await
 }
 
 #[tokio::test]
@@ -39,7 +30,7 @@ async fn a_refused_login_is_an_error_of_the_connection() {
     let expected = "the connection `bus` cannot be used: the NATS server refuses the login";
     assert_eq!(error.message, expected);
     let registry = registry();
-    let connection = connect(&registry, with(PASSWORD));
+    let connection = connect(&registry, "nats.server", with(PASSWORD));
     let info = call(&registry, &http(&["127.0.0.1"]), &connection, "nats.serverInfo", (json!({}), "")).await;
     info.expect("the login is right");
 }
@@ -51,22 +42,6 @@ async fn several_ways_to_log_in_are_refused_before_anything_is_sent() {
     assert!(
         error.message.contains("give one of `user` with `password`, `token` and `credentials`"),
         "{error:?}"
-    );
-}
-
-/// Makes an authority, and a certificate of it for `bus.example.com`.
-fn certificates(folder: &Path) {
-    let run = |arguments: &str| {
-        let made = Command::new("openssl").args(arguments.split(' ')).current_dir(folder).output();
-        let made = made.expect("openssl is installed");
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    };
-    let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
-    run(&format!("req -x509 {key} -keyout ca.key -out ca.pem -days 2 -subj /CN=authority"));
-    run(&format!("req {key} -keyout server.key -out server.csr -subj /CN=server"));
-    std::fs::write(folder.join("names"), "subjectAltName=DNS:localhost\n").expect("a file");
-    run(
-        "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out server.pem",
     );
 }
 
@@ -87,7 +62,7 @@ async fn the_certificate_of_the_server_is_checked_for_the_name_of_the_connection
     };
     let allowed = ["127.0.0.1", "localhost", "::1"];
     let registry = registry();
-    let connection = connect(&registry, with("localhost", Some(&ca)));
+    let connection = connect(&registry, "nats.server", with("localhost", Some(&ca)));
     let info = call(&registry, &http(&allowed), &connection, "nats.serverInfo", (json!({}), "")).await;
     info.expect("the certificate is for this name");
     // Another name, and an authority that the system does not know.

@@ -1,0 +1,132 @@
+//! The connections that steps share.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use connector::net::{Endpoint, TlsFiles, secure, tls_config};
+use connector::{Http, LogSink, ResolvedConnection};
+use model::{ActionError, ErrorKind};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::Instant;
+
+use crate::connection::Inputs;
+
+/// The time limit of a connection, of its TLS and of the login.
+pub(crate) const CONNECT_TIME: Duration = Duration::from_secs(5);
+/// The time limit of an answer.
+pub(crate) const ANSWER_TIME: Duration = Duration::from_secs(10);
+/// The time after which a connection that no step uses is closed by the next step.
+const MAX_IDLE: Duration = Duration::from_secs(60);
+/// The largest number of connections that are kept.
+const MAX_KEPT: usize = 64;
+
+/// A connection that several steps may use at one time.
+pub(crate) trait Shared: Clone {
+    /// True as long as it stands. Once it is lost it stays so: the next one is dialled, and checked, anew.
+    fn is_usable(&self) -> bool;
+}
+
+/// The connections that steps use, by the values of their connection.
+pub(crate) struct Links<L>(Mutex<HashMap<[u8; 32], (L, Instant)>>);
+
+impl<L> Default for Links<L> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<L: Shared> Links<L> {
+    /// Returns the connection that an earlier step has opened, or the one that `open` opens.
+    pub(crate) async fn link(
+        &self,
+        connection: &ResolvedConnection,
+        open: impl Future<Output = Result<L, ActionError>>,
+    ) -> Result<L, ActionError> {
+        let values = Inputs(connection).digest();
+        if let Some(link) = self.kept(&values) {
+            return Ok(link);
+        }
+        let link = open.await?;
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < MAX_KEPT {
+            kept.insert(values, (link.clone(), Instant::now()));
+        }
+        Ok(link)
+    }
+
+    fn kept(&self, values: &[u8; 32]) -> Option<L> {
+        let now = Instant::now();
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|_, (link, used)| link.is_usable() && now.saturating_duration_since(*used) < MAX_IDLE);
+        let (link, used) = kept.get_mut(values)?;
+        *used = now;
+        Some(link.clone())
+    }
+}
+
+/// The certificates that a connection names.
+pub(crate) fn tls_files(inputs: Inputs<'_>) -> Result<TlsFiles<'_>, ActionError> {
+    let client = match (inputs.text("clientCert"), inputs.text("clientKey")) {
+        (None, None) => None,
+        (Some(certificate), Some(key)) => Some((certificate, key)),
+        _ => return Err(inputs.refuse("`clientCert` and `clientKey` are given together or not at all")),
+    };
+    Ok(TlsFiles { authorities: inputs.text("ca"), client })
+}
+
+/// A connection, encrypted or not.
+pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
+
+/// Dials the server of a connection with the inputs `host`, `port`, `tls`, `ca`, `clientCert` and `clientKey`. `ports` are the usual ones
+/// without and with TLS.
+pub(crate) async fn dial(
+    http: &Http,
+    connection: &ResolvedConnection,
+    (subject, ports): (&str, (u16, u16)),
+    log: &dyn LogSink,
+) -> Result<Box<dyn Duplex>, ActionError> {
+    let inputs = Inputs(connection);
+    let host = inputs.text("host").unwrap_or_default();
+    let is_open = inputs.text("tls") == Some("none");
+    let usual = if is_open { ports.0 } else { ports.1 };
+    let port = inputs.number("port").and_then(|port| u16::try_from(port).ok()).unwrap_or(usual);
+    let config = match is_open {
+        true => None,
+        false => Some(tls_config(tls_files(inputs)?).map_err(|error| inputs.refuse(error))?),
+    };
+    let to = Endpoint { host, port, subject, connection: Some(&connection.name) };
+    let dialed = http.dialer().dial(&to, log).await?;
+    let Some(config) = config else {
+        inputs.check_open(&dialed.route, subject, log)?;
+        return Ok(Box::new(dialed.stream));
+    };
+    let secured = tokio::time::timeout(CONNECT_TIME, secure(dialed.stream, config, host)).await;
+    let secured = secured.map_err(|_| no_login(subject))?;
+    let secured = secured
+        .map_err(|error| not_sent(network(&format!("the connection to {subject} failed: {error}"))))?;
+    Ok(Box::new(secured))
+}
+
+/// The error of a server that did not answer while a connection was opened.
+pub(crate) fn no_login(subject: &str) -> ActionError {
+    let limit = text::units::format_duration(CONNECT_TIME);
+    let message = format!("{subject} did not answer within {limit}");
+    not_sent(ActionError::new(ErrorKind::Timeout, message))
+}
+
+pub(crate) fn not_sent(mut error: ActionError) -> ActionError {
+    error.not_sent = true;
+    error
+}
+
+pub(crate) fn network(message: &str) -> ActionError {
+    ActionError::new(ErrorKind::Network, message)
+}
+
+/// The error of a broker that refuses a request.
+pub(crate) fn refused(message: String) -> ActionError {
+    ActionError::new(ErrorKind::Response, message)
+}

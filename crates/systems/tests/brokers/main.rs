@@ -1,0 +1,10 @@
+//! Brokers against real servers.
+
+#![cfg(any(feature = "amqp", feature = "nats"))]
+#![expect(clippy::expect_used, reason = "a test fails with the reason")]
+
+#[cfg(feature = "amqp")]
+mod amqp;
+#[cfg(feature = "nats")]
+mod nats;
+mod support;

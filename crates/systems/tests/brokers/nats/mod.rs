@@ -1,0 +1,6 @@
+//! NATS.
+
+mod actions;
+mod broker;
+mod messages;
+mod refusals;

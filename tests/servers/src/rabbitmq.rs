@@ -1,0 +1,414 @@
+//! A RabbitMQ server of Debian, and a small client that shares no code with the product.
+
+use std::io::{self, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::{CHECK_INTERVAL, PATIENCE, Running, free_port, not_installed};
+
+/// The account that everybody may use on loopback.
+pub const USER: &str = "guest";
+/// Its password.
+pub const PASSWORD: &str = "guest";
+
+/// The time limit of an answer.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
+/// The names of hosts begin with this: each server is a node of its own.
+const NODE: &str = "test";
+
+/// A running server. Dropping it ends it, and deletes its folder.
+#[derive(Debug)]
+pub struct Server {
+    /// Its port of loopback.
+    pub port: u16,
+    /// Its port of loopback with TLS, if it has certificates.
+    pub tls_port: u16,
+    folder: TempDir,
+    arguments: Vec<String>,
+    running: Option<Running>,
+    /// The register of nodes, without which the server does not start.
+    _names: Running,
+}
+
+impl Server {
+    /// Starts a server; `None` if it is not installed. It takes some seconds.
+    ///
+    /// # Panics
+    /// It does not start.
+    #[must_use]
+    pub fn start() -> Option<Self> {
+        Self::start_with("")
+    }
+
+    /// Starts a server with further lines of configuration; `{folder}` stands for its folder, `{tls}` for a port.
+    ///
+    /// # Panics
+    /// It does not start.
+    #[must_use]
+    pub fn start_with(configuration: &str) -> Option<Self> {
+        let path = program()?;
+        let made = || -> io::Result<Self> {
+            let [port, tls_port, names_port, nodes_port] =
+                [free_port()?, free_port()?, free_port()?, free_port()?];
+            let folder = tempfile::tempdir()?;
+            let home = folder.path().display().to_string();
+            let lines = configuration.replace("{folder}", &home).replace("{tls}", &tls_port.to_string());
+            let text = format!("listeners.tcp.1 = 127.0.0.1:{port}\nlog.console = false\n{lines}\n");
+            std::fs::write(folder.path().join("server.conf"), text)?;
+            std::fs::write(folder.path().join("plugins"), "[].")?;
+            let run = |pid: &str, variables: &[String], command: &[String]| -> Vec<String> {
+                // The process id is that of the program, which takes the place of the shell.
+                let script = format!("echo $$ > '{home}/{pid}'; exec env \"$@\"");
+                let words = ["-c".to_owned(), script, "sh".to_owned()];
+                words.into_iter().chain(variables.iter().cloned()).chain(command.iter().cloned()).collect()
+            };
+            let names = [format!("HOME={home}"), format!("ERL_EPMD_PORT={names_port}")];
+            let command = ["epmd".to_owned(), "-port".to_owned(), names_port.to_string()];
+            let sh = PathBuf::from("/bin/sh");
+            let arguments = run("names.pid", &names, &command);
+            let names_run = Running::start(&sh, &arguments, folder.path().join("names.pid"), names_port)?;
+            let variables = [
+                format!("RABBITMQ_NODENAME={NODE}-{port}@localhost"),
+                format!("RABBITMQ_MNESIA_BASE={home}/store"),
+                format!("RABBITMQ_LOG_BASE={home}/log"),
+                format!("RABBITMQ_CONFIG_FILE={home}/server.conf"),
+                format!("RABBITMQ_ENABLED_PLUGINS_FILE={home}/plugins"),
+                format!("RABBITMQ_DIST_PORT={nodes_port}"),
+                "RUNNING_UNDER_SYSTEMD=true".to_owned(),
+                "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+S 2:2 +sbwt none -kernel inet_dist_use_interface {127,0,0,1}"
+                    .to_owned(),
+            ];
+            let variables: Vec<String> = names.into_iter().chain(variables).collect();
+            let arguments = run("pid", &variables, &[path.display().to_string()]);
+            let mut server = Self { port, tls_port, folder, arguments, running: None, _names: names_run };
+            server.start_again()?;
+            Ok(server)
+        };
+        Some(made().unwrap_or_else(|error| panic!("the RabbitMQ server does not start: {error}")))
+    }
+
+    /// Starts it again after [`Server::kill`], with all that it has written.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start_again(&mut self) -> io::Result<()> {
+        let pid = self.folder.path().join("pid");
+        self.running = Some(Running::start(&PathBuf::from("/bin/sh"), &self.arguments, pid, self.port)?);
+        // It listens before it knows its queues.
+        let begun = Instant::now();
+        while let Err(error) = Client::connect(self.port) {
+            if begun.elapsed() > PATIENCE {
+                return Err(error);
+            }
+            std::thread::park_timeout(CHECK_INTERVAL);
+        }
+        Ok(())
+    }
+
+    /// Its folder.
+    #[must_use]
+    pub fn folder(&self) -> &std::path::Path {
+        self.folder.path()
+    }
+
+    /// Kills it.
+    pub fn kill(&mut self) {
+        self.running = None;
+    }
+
+    /// Lets it stand still, or go on.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn freeze(&self, stands: bool) -> io::Result<()> {
+        let running = self.running.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        running.signal(if stands { "STOP" } else { "CONT" })
+    }
+
+    /// Connects.
+    ///
+    /// # Panics
+    /// It does not answer.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        Client::connect(self.port)
+            .unwrap_or_else(|error| panic!("the RabbitMQ server does not answer: {error}"))
+    }
+}
+
+/// The program itself: Debian's command takes an account of its own.
+fn program() -> Option<PathBuf> {
+    let versions = std::fs::read_dir("/usr/lib/rabbitmq/lib").ok();
+    let found =
+        versions.into_iter().flatten().flatten().map(|entry| entry.path().join("sbin/rabbitmq-server"));
+    let found = found.filter(|path| path.is_file()).max();
+    if found.is_none() {
+        not_installed("rabbitmq-server", "scripts/need.sh rabbitmq-server");
+    }
+    found
+}
+
+/// A connection with one channel, for one thread.
+#[derive(Debug)]
+pub struct Client {
+    reader: BufReader<TcpStream>,
+    writer: TcpStream,
+}
+
+/// A message of a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Got {
+    /// Its properties as they came.
+    pub properties: Vec<u8>,
+    /// Its content.
+    pub body: Vec<u8>,
+}
+
+/// The bit of the property `message-id`.
+const MESSAGE_ID: u16 = 1 << 7;
+
+impl Client {
+    fn connect(port: u16) -> io::Result<Self> {
+        let writer = TcpStream::connect(("127.0.0.1", port))?;
+        writer.set_read_timeout(Some(ANSWER_TIME))?;
+        writer.set_nodelay(true)?;
+        let mut client = Self { reader: BufReader::new(writer.try_clone()?), writer };
+        client.writer.write_all(b"AMQP\0\0\x09\x01")?;
+        client.expect(0, (10, 10))?;
+        let login = format!("\0{USER}\0{PASSWORD}");
+        client.method(
+            0,
+            (10, 11),
+            &[long(b""), short("PLAIN"), long(login.as_bytes()), short("en_US")].concat(),
+        )?;
+        let tune = client.expect(0, (10, 30))?;
+        // The same limits, and no heartbeats.
+        let agreed = [tune.get(..6).unwrap_or_default(), &[0, 0]].concat();
+        client.method(0, (10, 31), &agreed)?;
+        client.ask(0, (10, 40), &[short("/"), vec![0, 0]].concat(), (10, 41))?;
+        client.ask(1, (20, 10), &[0], (20, 11))?;
+        client.ask(1, (85, 10), &[0], (85, 11))?;
+        Ok(client)
+    }
+
+    fn frame(&mut self, kind: u8, channel: u16, content: &[u8]) -> io::Result<()> {
+        let size = u32::try_from(content.len()).map_err(io::Error::other)?.to_be_bytes();
+        let frame = [&[kind], &channel.to_be_bytes()[..], &size, content, &[0xce]].concat();
+        self.writer.write_all(&frame)
+    }
+
+    fn method(&mut self, channel: u16, id: (u16, u16), arguments: &[u8]) -> io::Result<()> {
+        self.frame(1, channel, &[&id.0.to_be_bytes()[..], &id.1.to_be_bytes(), arguments].concat())
+    }
+
+    fn read(&mut self) -> io::Result<(u8, Vec<u8>)> {
+        let mut head = [0; 7];
+        self.reader.read_exact(&mut head)?;
+        let [kind, _, _, size @ ..] = head;
+        let mut content = vec![0; usize::try_from(u32::from_be_bytes(size)).map_err(io::Error::other)? + 1];
+        self.reader.read_exact(&mut content)?;
+        content.pop();
+        Ok((kind, content))
+    }
+
+    /// Waits for a method, and returns its arguments.
+    fn expect(&mut self, _channel: u16, id: (u16, u16)) -> io::Result<Vec<u8>> {
+        loop {
+            let (kind, content) = self.read()?;
+            if kind != 1 {
+                continue;
+            }
+            let (found, arguments) = split(&content);
+            if found == id {
+                return Ok(arguments);
+            }
+            if found == (20, 40) || found == (10, 50) {
+                return Err(io::Error::other(String::from_utf8_lossy(&arguments).into_owned()));
+            }
+        }
+    }
+
+    fn ask(
+        &mut self,
+        channel: u16,
+        id: (u16, u16),
+        arguments: &[u8],
+        answer: (u16, u16),
+    ) -> io::Result<Vec<u8>> {
+        self.method(channel, id, arguments)?;
+        self.expect(channel, answer)
+    }
+
+    fn declare(&mut self, queue: &str, flags: u8) -> io::Result<u64> {
+        let arguments = [vec![0, 0], short(queue), vec![flags], long(b"")].concat();
+        let answer = self.ask(1, (50, 10), &arguments, (50, 11))?;
+        let counts = answer.get(1 + queue.len()..).and_then(|counts| counts.first_chunk());
+        Ok(u32::from_be_bytes(*counts.ok_or(io::ErrorKind::UnexpectedEof)?).into())
+    }
+
+    /// Creates a durable queue.
+    ///
+    /// # Panics
+    /// The server refuses.
+    pub fn create_queue(&mut self, queue: &str) {
+        self.declare(queue, 0b10).unwrap_or_else(|error| panic!("`{queue}` is not created: {error}"));
+    }
+
+    /// Deletes a queue.
+    ///
+    /// # Panics
+    /// The server refuses.
+    pub fn delete_queue(&mut self, queue: &str) {
+        let arguments = [vec![0, 0], short(queue), vec![0]].concat();
+        let deleted = self.ask(1, (50, 40), &arguments, (50, 41));
+        deleted.unwrap_or_else(|error| panic!("`{queue}` is not deleted: {error}"));
+    }
+
+    /// Returns the number of messages that wait in a queue, without the ones that consumers have.
+    ///
+    /// # Panics
+    /// There is no such queue.
+    pub fn count(&mut self, queue: &str) -> u64 {
+        self.declare(queue, 0b1).unwrap_or_else(|error| panic!("`{queue}` cannot be counted: {error}"))
+    }
+
+    /// Publishes a message to a queue, and waits until it has it.
+    ///
+    /// # Panics
+    /// The server refuses.
+    pub fn publish(&mut self, queue: &str, body: &[u8], message_id: Option<&str>) {
+        let properties = match message_id {
+            // Persistent, with the id.
+            Some(id) => [&(MESSAGE_ID | 1 << 12).to_be_bytes()[..], &[2], &short(id)].concat(),
+            None => [&(1_u16 << 12).to_be_bytes()[..], &[2]].concat(),
+        };
+        self.publish_raw(queue, body, &properties);
+    }
+
+    /// Publishes a message with these properties, as they are sent.
+    ///
+    /// # Panics
+    /// The server refuses.
+    pub fn publish_raw(&mut self, queue: &str, body: &[u8], properties: &[u8]) {
+        let sent = || -> io::Result<()> {
+            self.method(1, (60, 40), &[vec![0, 0], short(""), short(queue), vec![0]].concat())?;
+            let size = u64::try_from(body.len()).map_err(io::Error::other)?.to_be_bytes();
+            self.frame(2, 1, &[&[0, 60, 0, 0], &size[..], properties].concat())?;
+            for part in body.chunks(64 << 10) {
+                self.frame(3, 1, part)?;
+            }
+            self.expect(1, (60, 80)).map(drop)
+        };
+        let mut sent = sent;
+        sent().unwrap_or_else(|error| panic!("`{queue}` takes no message: {error}"));
+    }
+
+    /// Publishes as many messages without properties, and waits until the server has all of them.
+    ///
+    /// # Panics
+    /// The server refuses.
+    pub fn publish_all(&mut self, queue: &str, body: &[u8], count: usize) {
+        let before = self.count(queue);
+        let sent = || -> io::Result<()> {
+            for _ in 0..count {
+                self.method(1, (60, 40), &[vec![0, 0], short(""), short(queue), vec![0]].concat())?;
+                let size = u64::try_from(body.len()).map_err(io::Error::other)?.to_be_bytes();
+                self.frame(2, 1, &[&[0, 60, 0, 0], &size[..], &[0, 0]].concat())?;
+                self.frame(3, 1, body)?;
+            }
+            Ok(())
+        };
+        let mut sent = sent;
+        sent().unwrap_or_else(|error| panic!("`{queue}` takes no messages: {error}"));
+        while self.count(queue).saturating_sub(before) < u64::try_from(count).unwrap_or(u64::MAX) {
+            std::thread::park_timeout(CHECK_INTERVAL);
+        }
+    }
+
+    /// Takes as many messages as a consumer, and acknowledges each `batch` of them at once.
+    ///
+    /// # Panics
+    /// The server refuses, or has less.
+    pub fn take(&mut self, queue: &str, count: usize, batch: usize) {
+        let taken = || -> io::Result<()> {
+            let ahead = u16::try_from(2 * batch).map_err(io::Error::other)?.to_be_bytes();
+            self.ask(1, (60, 10), &[&[0; 4], &ahead[..], &[0]].concat(), (60, 11))?;
+            let consume = [vec![0, 0], short(queue), short("plain"), vec![0], long(b"")].concat();
+            self.method(1, (60, 20), &consume)?;
+            let (mut left, mut tag) = (count, [0; 8]);
+            while left > 0 {
+                let (kind, content) = self.read()?;
+                match (kind, split(&content)) {
+                    // The tag of the consumer is before that of the message.
+                    (1, ((60, 60), arguments)) => {
+                        let found = arguments.get(1 + "plain".len()..).and_then(|rest| rest.first_chunk());
+                        tag = *found.ok_or(io::ErrorKind::UnexpectedEof)?;
+                    }
+                    (3, _) => {
+                        left -= 1;
+                        if left.is_multiple_of(batch) {
+                            self.method(1, (60, 80), &[&tag[..], &[1]].concat())?;
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            self.ask(1, (60, 30), &[short("plain"), vec![0]].concat(), (60, 31)).map(drop)
+        };
+        let mut taken = taken;
+        taken().unwrap_or_else(|error| panic!("`{queue}` gives no messages: {error}"));
+    }
+
+    /// Takes the next message of a queue; `None` if there is none.
+    ///
+    /// # Panics
+    /// There is no such queue.
+    pub fn get(&mut self, queue: &str) -> Option<Got> {
+        let got = || -> io::Result<Option<Got>> {
+            self.method(1, (60, 70), &[vec![0, 0], short(queue), vec![1]].concat())?;
+            let (mut properties, mut body, mut size) = (Vec::new(), Vec::new(), None);
+            loop {
+                match self.read()? {
+                    (1, content) if split(&content).0 == (60, 72) => return Ok(None),
+                    (1, content) if split(&content).0 == (60, 71) => {}
+                    (2, content) => {
+                        let bytes = content.get(4..12).and_then(|size| size.first_chunk());
+                        size = bytes.map(|bytes| u64::from_be_bytes(*bytes));
+                        properties = content.get(12..).unwrap_or_default().to_vec();
+                    }
+                    (3, content) => body.extend(content),
+                    (_, content) => {
+                        return Err(io::Error::other(String::from_utf8_lossy(&content).into_owned()));
+                    }
+                }
+                if size.is_some_and(|size| u64::try_from(body.len()).is_ok_and(|here| here >= size)) {
+                    return Ok(Some(Got { properties, body }));
+                }
+            }
+        };
+        let mut got = got;
+        got().unwrap_or_else(|error| panic!("`{queue}` gives no message: {error}"))
+    }
+}
+
+fn split(content: &[u8]) -> ((u16, u16), Vec<u8>) {
+    match content {
+        [a, b, c, d, rest @ ..] => {
+            ((u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])), rest.to_vec())
+        }
+        _ => ((0, 0), Vec::new()),
+    }
+}
+
+fn short(text: &str) -> Vec<u8> {
+    let size = u8::try_from(text.len()).unwrap_or(u8::MAX);
+    [&[size], text.as_bytes()].concat()
+}
+
+fn long(bytes: &[u8]) -> Vec<u8> {
+    let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    [&size.to_be_bytes()[..], bytes].concat()
+}
