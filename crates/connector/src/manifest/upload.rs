@@ -70,7 +70,7 @@ enum Reply {
     /// The service has the bytes before this position.
     Next(usize),
     /// The service has the file.
-    Done(Response),
+    Done(Box<Response>),
     /// The session is gone.
     Gone(ActionError),
 }
@@ -279,7 +279,7 @@ impl Session<'_> {
                 Err(head.errors.response_error(ErrorKind::Response, message, &response))
             }
             None => match head.checked(&call, request, &head.subject, response) {
-                Ok(response) => Ok(Reply::Done(response)),
+                Ok(response) => Ok(Reply::Done(Box::new(response))),
                 Err(error) if matches!(error.status, Some(404 | 410)) => Ok(Reply::Gone(error)),
                 Err(error) => Err(error),
             },

@@ -100,7 +100,7 @@ pub(crate) async fn dial(
     let to = Endpoint { host, port, subject, connection: Some(&connection.name) };
     let dialed = http.dialer().dial(&to, log).await?;
     let Some(config) = config else {
-        inputs.check_open(&dialed.route, subject, log)?;
+        inputs.check_open(&dialed.route, (subject, "tls: none"), log)?;
         return Ok(Box::new(dialed.stream));
     };
     let secured = tokio::time::timeout(CONNECT_TIME, secure(dialed.stream, config, host)).await;
