@@ -87,8 +87,8 @@ impl<'a> Around<'a> {
     }
 
     /// Returns the limit of the whole step.
-    fn step_limit(self, step: &Step) -> Option<&'a Limit<'a>> {
-        if pauses(step) { self.steps } else { self.work_limit() }
+    fn step_limit(self, pauses: bool) -> Option<&'a Limit<'a>> {
+        if pauses { self.steps } else { self.work_limit() }
     }
 }
 
@@ -118,7 +118,7 @@ impl Check<'_> {
         let mut may_last = runs_on;
         automation.steps.walk(&mut |step| {
             may_last |= step.handlers().any(|(handler, _)| handler != Handler::OnError);
-            may_last |= step.retry.is_some() || pauses(step);
+            may_last |= step.retry.is_some() || self.pauses(step);
         });
         if webhook.timeout <= limit.timeout || may_last {
             return;
@@ -129,6 +129,22 @@ impl Check<'_> {
         }
     }
 
+    /// True if a step may pause.
+    fn pauses(&self, step: &Step) -> bool {
+        let pauses = |verb: &Verb| match verb {
+            Verb::Wait(_) | Verb::WaitFor(_) | Verb::Call(_) | Verb::Repeat(_) => true,
+            Verb::Action(call) => {
+                self.registry.action(&call.action.name).is_some_and(|action| action.has_stages())
+            }
+            _ => false,
+        };
+        let mut found = pauses(&step.verb);
+        for inner in step.verb.nested_blocks() {
+            inner.block.walk(&mut |step| found |= pauses(&step.verb) || step.retry.is_some());
+        }
+        found
+    }
+
     fn block(&mut self, steps: &Block, around: Around<'_>) {
         steps.steps.iter().for_each(|step| self.step(step, around));
     }
@@ -136,7 +152,8 @@ impl Check<'_> {
     fn step(&mut self, step: &Step, around: Around<'_>) {
         let is_wait_for = matches!(step.verb, Verb::WaitFor(_));
         let timeout = step.timeout.as_ref().and_then(Setting::literal);
-        let too_long = timeout.zip(around.step_limit(step)).filter(|(own, limit)| *own > limit.timeout);
+        let too_long =
+            timeout.zip(around.step_limit(self.pauses(step))).filter(|(own, limit)| *own > limit.timeout);
         match too_long {
             Some((own, limit)) if is_wait_for => self.outlasts(step, "this waits up to", own, limit),
             // A default is for all steps, whatever is around them.
@@ -272,17 +289,6 @@ fn duration(value: &Value) -> Option<Duration> {
 
 fn milliseconds(value: &Value) -> Option<Duration> {
     value.as_i64().and_then(|count| u64::try_from(count).ok()).map(Duration::from_millis)
-}
-
-/// True if a step may pause.
-fn pauses(step: &Step) -> bool {
-    let pauses =
-        |verb: &Verb| matches!(verb, Verb::Wait(_) | Verb::WaitFor(_) | Verb::Call(_) | Verb::Repeat(_));
-    let mut found = pauses(&step.verb);
-    for inner in step.verb.nested_blocks() {
-        inner.block.walk(&mut |step| found |= pauses(&step.verb) || step.retry.is_some());
-    }
-    found
 }
 
 /// Checks the pauses before the first `respond`. Returns true once there is one.

@@ -33,6 +33,8 @@ impl Action for RestAction {
         definition.spec.effect == Effect::Write
             && definition.method == Method::POST
             && definition.idempotency == Idempotency::None
+            // A session to which nobody sends leaves no file, and one that is known is asked what it has.
+            && definition.upload.is_none()
     }
 
     fn check_static(&self, inputs: &StaticInputs<'_>) -> Vec<InputProblem> {

@@ -298,7 +298,9 @@ async fn the_events_of_one_sender_start_executions_in_their_order() {
 /// A project in which one execution holds the only slot, and two more may wait.
 async fn occupied() -> (Peer, Project, Engine) {
     let peer = Peer::new().await;
-    let mut project = Project::with(&crate::common::manual(&call("a", &peer.base, "/a")));
+    // It holds its slot also while days pass.
+    let held = call("a", &peer.base, "/a") + "    timeout: 30d\n";
+    let mut project = Project::with(&format!("timeout: 30d\n{}", crate::common::manual(&held)));
     (project.settings.limits.in_flight, project.settings.limits.queue) = (1, 2);
     project.write("automations/ship.yaml", SHIP);
     project.write("automations/none.yaml", &SHIP.replace("amount: number}", "amount: number}, if: false"));

@@ -155,7 +155,7 @@ impl Run {
     pub(super) fn frame_of_closing(&self, list: &Block, around: &Frame) -> Frame {
         let now = self.context.clock.monotonic_now();
         let mut frame = self.closing_frame().in_turns_of(around);
-        let Some(first) = list.steps.first().filter(|_| may_pause(list)) else { return frame };
+        let Some(first) = list.steps.first().filter(|_| self.may_pause(list)) else { return frame };
         let key = [&frame.key(&first.id), Event::LIMITED].concat();
         match self.journal.started_at(&key) {
             Some((_, began)) => frame.end = began.after(CLOSING_TIMEOUT),
@@ -168,14 +168,15 @@ impl Run {
     pub(super) fn closing_frame(&self) -> Frame {
         Frame::closing(self.context.clock.monotonic_now().after(CLOSING_TIMEOUT))
     }
-}
 
-/// True if a step of the list may pause.
-fn may_pause(list: &Block) -> bool {
-    let mut found = false;
-    list.walk(&mut |step| {
-        found |= matches!(step.verb, Verb::Wait(_) | Verb::WaitFor(_) | Verb::Call(_))
-            || step.retry.as_ref().is_some_and(|retry| retry.max() > 0);
-    });
-    found
+    /// True if a step of the list may pause.
+    fn may_pause(&self, list: &Block) -> bool {
+        let mut found = false;
+        list.walk(&mut |step| {
+            found |= matches!(step.verb, Verb::Wait(_) | Verb::WaitFor(_) | Verb::Call(_))
+                || step.retry.as_ref().is_some_and(|retry| retry.max() > 0)
+                || self.has_stages(step);
+        });
+        found
+    }
 }
