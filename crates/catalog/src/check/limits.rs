@@ -133,8 +133,9 @@ impl Check<'_> {
     fn pauses(&self, step: &Step) -> bool {
         let pauses = |verb: &Verb| match verb {
             Verb::Wait(_) | Verb::WaitFor(_) | Verb::Call(_) | Verb::Repeat(_) => true,
+            // An unknown action has an error of its own.
             Verb::Action(call) => {
-                self.registry.action(&call.action.name).is_some_and(|action| action.has_stages())
+                self.registry.action(&call.action.name).is_none_or(|action| action.has_stages())
             }
             _ => false,
         };
