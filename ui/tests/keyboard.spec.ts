@@ -44,7 +44,7 @@ test("by keyboard alone: a failed execution is found and replayed", async ({ hom
   await expect(open.getByRole("heading", { name: "Executions" })).toBeVisible();
   await open.keyboard.press("/");
   await open.keyboard.type(failed);
-  // The row of the heads, and that of the execution; one that handles its failure names it too.
+  // The head, the execution, and perhaps the execution that handles its failure.
   await expect.poll(async () => [2, 3].includes(await open.getByRole("row").count())).toBe(true);
   // `j` is a letter of the text as long as the field has the focus.
   await open.keyboard.press("Tab");

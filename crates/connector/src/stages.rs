@@ -12,7 +12,7 @@ pub enum Progress {
     Ended(Value),
     /// The call goes on from here. The caller makes the checkpoint durable before it goes on.
     Reached(Checkpoint),
-    /// What the call has reached has failed at the service, or is lost: another attempt has to begin anew.
+    /// The work has failed at the service, or is lost: another attempt has to begin anew.
     Failed(ActionError),
 }
 

@@ -33,7 +33,7 @@ impl Action for RestAction {
         definition.spec.effect == Effect::Write
             && definition.method == Method::POST
             && definition.idempotency == Idempotency::None
-            // A session to which nobody sends leaves no file, and one that is known is asked what it has.
+            // A session to which nobody sends leaves no file, and a known session is asked for its offset.
             && definition.upload.is_none()
     }
 

@@ -94,7 +94,7 @@ impl Operation {
 }
 
 impl RestAction {
-    /// Starts the operation, or looks at one that has been started.
+    /// Starts the operation, or looks at a started one.
     pub(super) async fn operate(
         &self,
         operation: &Operation,

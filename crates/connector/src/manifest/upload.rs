@@ -88,7 +88,7 @@ struct Session<'a> {
 }
 
 impl RestAction {
-    /// Begins a session, or sends the file in one that has begun.
+    /// Begins a session, or sends the file in an open session.
     pub(super) async fn upload(
         &self,
         upload: &Upload,

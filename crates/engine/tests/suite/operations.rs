@@ -79,7 +79,7 @@ const LOOK: &str = "GET /exports/a/7?full=1";
 const RUNNING: &str = r#"{"state": "running"}"#;
 const DONE: &str = r#"{"state": "done", "rows": [1, 2]}"#;
 
-/// What the step waits for.
+/// The reason for which the step waits.
 async fn waits_for(engine: &Engine, id: ExecutionId) -> WaitReason {
     let pending = engine.admission().pending(id).await.expect("it is read");
     pending.into_iter().next().expect("it waits").on

@@ -19,7 +19,7 @@ enum Parse {
     File,
 }
 
-/// What identifies a message, so that a repetition starts nothing.
+/// The identity of a message, by which a repetition starts nothing.
 #[derive(Clone, Debug)]
 pub(super) struct Identity(Option<Expression>);
 

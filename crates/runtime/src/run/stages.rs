@@ -142,7 +142,7 @@ impl Run {
     }
 }
 
-/// Returns the action of a call. One that has reached a checkpoint needs an action that goes on from there.
+/// Returns the action of a call. With a checkpoint, the action must be able to go on from there.
 pub(super) fn callable(
     catalog: &Catalog,
     call: &ActionStep,

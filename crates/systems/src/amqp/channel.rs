@@ -59,7 +59,7 @@ impl Channel {
         &self.link
     }
 
-    /// Opens a channel that confirms what is published, or takes one that nobody uses.
+    /// Opens a channel with publisher confirms, or takes an idle one.
     pub(super) async fn for_publishing(link: &Link) -> Result<Self, ActionError> {
         if let Some(channel) = link.idle() {
             return Ok(channel);
@@ -153,7 +153,7 @@ impl Channel {
         }
     }
 
-    /// What came without a request.
+    /// A method that the server sends without a request.
     fn unasked(&self, incoming: Incoming) -> Result<(), ActionError> {
         match incoming {
             Incoming::Closed(reason) => Err(reason),

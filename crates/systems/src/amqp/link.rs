@@ -42,11 +42,11 @@ struct Inner {
     ended: watch::Receiver<Option<ActionError>>,
     agreed: Agreed,
     info: Info,
-    /// The channels that confirm what is published, and that nobody uses.
+    /// The idle channels with publisher confirms.
     idle: Mutex<Vec<Port>>,
 }
 
-/// What client and server have agreed on.
+/// The parameters on which client and server have agreed.
 #[derive(Clone, Copy)]
 struct Agreed {
     frame: usize,
@@ -54,7 +54,7 @@ struct Agreed {
     heartbeat: Duration,
 }
 
-/// What the server says of itself.
+/// The properties of the server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Info {
     pub product: String,
@@ -143,7 +143,7 @@ impl Link {
         });
     }
 
-    /// Takes a channel that confirms what is published, of the ones that nobody uses.
+    /// Takes an idle channel with publisher confirms.
     pub(super) fn idle(&self) -> Option<Channel> {
         let port = self.0.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
         Some(Channel::new(self.clone(), port))

@@ -58,7 +58,7 @@ impl Drop for Held {
     }
 }
 
-/// What a channel receives.
+/// The frames and methods that a channel receives.
 pub(super) enum Incoming {
     Method(AMQPClass),
     Content(Content),

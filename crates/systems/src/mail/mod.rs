@@ -109,7 +109,7 @@ fn check(inputs: &Map) -> Result<(), ActionError> {
         if text.len() > MAX_INPUT {
             return Err(input_error(format!("`{name}` has more than {MAX_INPUT} bytes")));
         }
-        // They end a line of the protocol, or are none of its characters.
+        // They end a line of the protocol, or are not allowed in it.
         if text.chars().any(char::is_control) {
             return Err(input_error(format!("`{name}` has a line break or another control character")));
         }

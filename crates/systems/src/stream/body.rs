@@ -1,4 +1,4 @@
-//! The content of what is published.
+//! The content of published messages.
 
 use bytes::Bytes;
 use connector::Call;

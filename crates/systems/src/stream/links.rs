@@ -37,7 +37,7 @@ impl<L> Default for Links<L> {
 }
 
 impl<L: Shared> Links<L> {
-    /// Returns the connection that an earlier step has opened, or the one that `open` opens.
+    /// Returns the connection that an earlier step has opened, or opens it by `open`.
     pub(crate) async fn link(
         &self,
         connection: &ResolvedConnection,

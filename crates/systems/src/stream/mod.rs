@@ -2,7 +2,7 @@
 //!
 //! * `family`: their actions and their event, in a program with and without their client
 //! * `links`: the connections that steps share
-//! * `body`: the content of what is published
+//! * `body`: the content of published messages
 
 #[cfg(any(feature = "amqp", feature = "nats"))]
 pub(crate) mod body;

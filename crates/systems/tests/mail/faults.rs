@@ -8,7 +8,7 @@ use servers::Proxy;
 
 use crate::account::{Account, Client, json_of, login, map};
 
-/// A client of a server through a proxy, which sees what is sent.
+/// A client of a server through a proxy, which sees the sent bytes.
 fn through(account: &Account, proxy: &Proxy) -> Client {
     let mut with = login(&account.server);
     with["port"] = json!(proxy.port);

@@ -132,7 +132,7 @@ async fn a_search_fits_all_inputs_and_gives_the_newest_first() {
         (json!({"subject": "ONE"}), vec!["one"]),
         (json!({"subject": "Größe"}), vec!["Größe \"3\" (x)"]),
         (json!({"subject": "\"3\" (x"}), vec!["Größe \"3\" (x)"]),
-        // What would be a key of the protocol is a text.
+        // A text that looks like a key of the protocol stays a text.
         (json!({"subject": "x\" ALL SUBJECT \"one"}), vec![]),
         (json!({"from": "a@example", "text": "hi", "limit": 2}), vec!["four", "Größe \"3\" (x)"]),
         (json!({"from": "nobody"}), vec![]),

@@ -85,7 +85,7 @@ pub(super) async fn run(effort: Effort, kind: Kind) -> Result<Verdict, Error> {
     let took = begun.elapsed().as_secs();
     rig.verdict().notes.push(format!("{sent} messages were sent, started and acknowledged within {took} s"));
     let mut verdict = rig.settle().await?;
-    // What a daemon has taken and not acknowledged has come back with its end.
+    // Messages that a daemon has taken and not acknowledged come back when it ends.
     let open = broker.unsettled().await?;
     verdict.violations.extend((open > 0).then(|| format!("{open} messages were not acknowledged")));
     Ok(verdict)

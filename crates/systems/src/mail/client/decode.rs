@@ -34,7 +34,7 @@ impl Decoder {
         }
     }
 
-    /// Decodes what is left at the end.
+    /// Decodes the rest at the end.
     pub(super) fn finish(mut self, out: &mut Vec<u8>) {
         self.end_base64(out);
         if self.escape != b"=" && self.escape != b"=\r" {

@@ -21,7 +21,7 @@ const MAX_SIZE: u64 = 50 << 20;
 const MAX_TEXT: usize = 1 << 20;
 /// The bytes that a small attachment may have in memory once it is complete: there may be many.
 const MAX_IN_MEMORY: usize = 64 << 10;
-/// What is read of a message before its parts.
+/// The data of a message that are read before its parts.
 const HEAD: &str = "(UID FLAGS INTERNALDATE RFC822.SIZE BODYSTRUCTURE BODY.PEEK[HEADER]<0.65536>)";
 
 /// `mail.get`.

@@ -31,7 +31,7 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// Reads the answer to [`SUMMARY`]; `None` if it is none.
+    /// Reads the answer to [`SUMMARY`]; `None` if it is another answer.
     pub(super) fn of(place: Place<'_>, values: &[AttributeValue<'_>]) -> Option<Self> {
         let uid = uid_of(values)?;
         let (mut flags, mut received, mut size, mut header) = (Vec::new(), None, 0, None);
@@ -74,7 +74,7 @@ impl Summary {
     }
 }
 
-/// All headers by their names in lower case. The values of one that is repeated are lines.
+/// All headers by their names in lower case. The values of a repeated header are lines.
 pub(super) fn headers(header: &[u8]) -> Map {
     let header = complete(header);
     // The name only makes the parser ask for the rule of each header.

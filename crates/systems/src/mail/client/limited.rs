@@ -1,7 +1,7 @@
 //! A stream whose responses are bounded before a parser sees them.
 //!
 //! The parser holds a response in memory, trusts the length of a literal, and calls itself for each list in a list. So a response has a
-//! limit for its bytes, for those of its literals, and for the depth of its lists. The scan takes the same bytes for literals as the
+//! limit for its bytes, for the bytes of its literals, and for the depth of its lists. The scan takes the same bytes for literals as the
 //! parser does: what could be read in two ways is refused.
 
 use std::fmt;

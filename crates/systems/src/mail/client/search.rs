@@ -100,7 +100,7 @@ fn date(day: Date) -> String {
     format!("{}-{}-{:04}", day.day(), month.unwrap_or(&"Jan"), day.year())
 }
 
-/// Reads what a list shows of messages, by their numbers. One that is gone is left out.
+/// Reads the fields that a list shows of messages, by their numbers. A deleted message is left out.
 async fn summaries(
     session: &mut Session,
     place: Place<'_>,

@@ -21,7 +21,7 @@ use super::failure::{Refusal, broken, closed, refused};
 use super::limited::{Excess, Limited, Wire};
 use crate::connection::Inputs;
 
-/// The time for an answer of the server, and for a piece of what is sent to it.
+/// The time for an answer of the server, and for sending a piece of data to it.
 pub(super) const ANSWER_TIME: Duration = Duration::from_secs(30);
 /// The most answers of the server to a command.
 const MAX_ANSWERS: usize = 100_000;
@@ -105,7 +105,7 @@ impl Session {
             return Err(inputs.refuse(format!("{subject} begins with a login, before it could be encrypted")));
         }
         session.run(Command::new("STARTTLS"), |_| Ok(())).await?;
-        // What came behind the answer was not encrypted: it goes with the client that read it.
+        // Bytes behind the answer were not encrypted: they are dropped with the client that read them.
         let wire = session.client.into_inner().into_inner();
         Ok(Self::new(subject, encrypted(inputs, host, subject, wire).await?))
     }
@@ -323,7 +323,7 @@ impl Session {
         Err(failed)
     }
 
-    /// Selects a mailbox, and compares its numbering with the one that a step names.
+    /// Selects a mailbox, and compares its `UIDVALIDITY` with that of the step.
     pub(super) async fn select(
         &mut self,
         mailbox: &str,
