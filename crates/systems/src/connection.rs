@@ -1,4 +1,4 @@
-//! The values of a connection.
+//! The values of a connection, and the time of calls over it.
 
 use connector::net::Route;
 use connector::{ConnectionValue, LogSink, ResolvedConnection};
@@ -81,4 +81,26 @@ impl<'a> Inputs<'a> {
 /// An error of the connection itself.
 pub(crate) fn connection_error(message: String) -> ActionError {
     ActionError::new(ErrorKind::Connection, message)
+}
+
+/// The time of a call of a step without a timeout.
+#[cfg(any(feature = "mail", feature = "sftp"))]
+const USUAL_LIMIT: std::time::Duration = std::time::Duration::from_secs(15 * 60);
+
+/// Runs the work of a call within its time. If `writes` is true, nobody knows the outcome of work that was cut off.
+///
+/// # Errors
+/// The error of the work, or that the system, which `subject` names, did not finish.
+#[cfg(any(feature = "mail", feature = "sftp"))]
+pub(crate) async fn within(
+    call: &connector::Call<'_>,
+    (subject, writes): (&str, bool),
+    work: impl Future<Output = Result<Value, ActionError>>,
+) -> Result<Value, ActionError> {
+    let limit = call.time_left.unwrap_or(USUAL_LIMIT);
+    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
+        let message = format!("{subject} did not finish within {}", text::units::format_duration(limit));
+        let error = ActionError::new(ErrorKind::Timeout, message);
+        Err(if writes { error.with_outcome_unknown() } else { error })
+    })
 }

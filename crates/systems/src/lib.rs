@@ -5,7 +5,8 @@
 //!
 //! Modules, in reading order:
 //!
-//! * `connection`: the values of a connection
+//! * `connection`: the values of a connection, and the time of calls over it
+//! * `watched`: streams whose arriving bytes are checked
 //! * `spec`: parts of specifications
 //! * `file`: bytes of files, piece by piece
 //! * `convert`: types of columns
@@ -35,6 +36,7 @@ mod spec;
 mod sql;
 mod stream;
 mod table;
+mod watched;
 
 use connector::Registry;
 use text::diagnostic::Report;

@@ -6,10 +6,10 @@
 
 use std::fmt;
 use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::watched::{Watch, Watched};
 
 /// The most bytes of a response outside its literals.
 pub(super) const MAX_LINE: usize = 256 << 10;
@@ -24,55 +24,11 @@ pub(super) trait Wire: AsyncRead + AsyncWrite + Unpin + Send + fmt::Debug {}
 impl<W: AsyncRead + AsyncWrite + Unpin + Send + fmt::Debug> Wire for W {}
 
 /// A connection to a server whose responses are bounded.
-#[derive(Debug)]
-pub(super) struct Limited {
-    inner: Box<dyn Wire>,
-    scan: Scan,
-}
+pub(super) type Limited = Watched<Box<dyn Wire>, Scan>;
 
-impl Limited {
-    pub(super) fn new(inner: Box<dyn Wire>) -> Self {
-        Self { inner, scan: Scan::default() }
-    }
-
-    pub(super) fn into_inner(self) -> Box<dyn Wire> {
-        self.inner
-    }
-
-    /// The number of responses that have arrived as a whole.
-    pub(super) fn complete(&self) -> u64 {
-        self.scan.complete
-    }
-}
-
-impl AsyncRead for Limited {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.inner).poll_read(context, buffer))?;
-        let bytes = buffer.filled_mut().get_mut(before..).unwrap_or_default();
-        Poll::Ready(self.scan.take(bytes).map_err(io::Error::other))
-    }
-}
-
-impl AsyncWrite for Limited {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(context)
+impl Watch for Scan {
+    fn check(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+        self.take(bytes).map_err(io::Error::other)
     }
 }
 
@@ -117,14 +73,15 @@ enum State {
 
 /// Reads the responses of a server byte by byte.
 #[derive(Debug, Default)]
-struct Scan {
+pub(super) struct Scan {
     state: State,
     /// The first bytes of the response, in upper case.
     start: Vec<u8>,
     line: usize,
     literals: usize,
     depth: usize,
-    complete: u64,
+    /// The number of responses that have arrived as a whole.
+    pub(super) complete: u64,
 }
 
 /// The length at which the kind of a response is known: `* PREAUTH `.

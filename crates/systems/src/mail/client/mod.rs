@@ -26,33 +26,21 @@ mod search;
 mod session;
 mod structure;
 
-use std::time::Duration;
-
 use connector::{Call, ResolvedConnection};
 use model::{ActionError, ErrorKind};
 use session::Session;
 use value::{Map, Value};
 
 use super::{Kind, Mail, check, input_error};
-
-/// The time of a step without a timeout.
-const USUAL_LIMIT: Duration = Duration::from_secs(15 * 60);
+use crate::connection::within;
 
 impl Mail {
     pub(super) async fn run(&self, call: &Call<'_>) -> Result<Value, ActionError> {
         check(call.inputs)?;
         let connection =
             call.connection_for(&self.spec)?.ok_or_else(|| missing_connection(&self.spec.name))?;
-        let limit = call.time_left.unwrap_or(USUAL_LIMIT);
-        match tokio::time::timeout(limit, self.work(call, connection)).await {
-            Ok(result) => result,
-            Err(_) => {
-                let limit = text::units::format_duration(limit);
-                let message = format!("{} did not finish within {limit}", self.subject);
-                let error = ActionError::new(ErrorKind::Timeout, message);
-                Err(if writes(self.kind) { error.with_outcome_unknown() } else { error })
-            }
-        }
+        let work = self.work(call, connection);
+        within(call, (&self.subject, writes(self.kind)), work).await
     }
 
     async fn work(&self, call: &Call<'_>, connection: &ResolvedConnection) -> Result<Value, ActionError> {

@@ -18,7 +18,7 @@ use tokio::io::AsyncWriteExt as _;
 
 use super::command::Command;
 use super::failure::{Refusal, broken, closed, refused};
-use super::limited::{Excess, Limited, Wire};
+use super::limited::{Excess, Limited, Scan, Wire};
 use crate::connection::Inputs;
 
 /// The time for an answer of the server, and for sending a piece of data to it.
@@ -106,12 +106,12 @@ impl Session {
         }
         session.run(Command::new("STARTTLS"), |_| Ok(())).await?;
         // Bytes behind the answer were not encrypted: they are dropped with the client that read them.
-        let wire = session.client.into_inner().into_inner();
+        let wire = session.client.into_inner().stream;
         Ok(Self::new(subject, encrypted(inputs, host, subject, wire).await?))
     }
 
     fn new(subject: &str, wire: Box<dyn Wire>) -> Self {
-        let client = Client::new(Limited::new(wire));
+        let client = Client::new(Limited { stream: wire, watch: Scan::default() });
         Self { subject: subject.into(), client, sent: 0, read: 0, is_broken: false, capabilities: None }
     }
 
@@ -312,7 +312,7 @@ impl Session {
         self.read += 1;
         let failed = match answer {
             // The parser and the scan in front of it agree on the end of each answer.
-            Ok(Some(answer)) if self.read <= self.client.get_ref().complete() => {
+            Ok(Some(answer)) if self.read <= self.client.get_ref().watch.complete => {
                 return Ok(read(answer.parsed()));
             }
             Ok(Some(_)) => broken(&self.subject, &std::io::Error::other(Excess::Form)),

@@ -16,8 +16,6 @@ mod host_key;
 mod session;
 mod transfer;
 
-use std::time::Duration;
-
 use connector::{Call, ResolvedConnection};
 use model::{ActionError, ErrorKind};
 use value::{Map, Value};
@@ -26,9 +24,7 @@ pub(in crate::sftp) use arrived::Arrivals;
 use session::Session;
 
 use super::{Kind, Sftp, input_error, settle};
-
-/// The time of a step without a timeout.
-const USUAL_LIMIT: Duration = Duration::from_secs(15 * 60);
+use crate::connection::within;
 
 impl Sftp {
     pub(super) async fn run(&self, call: &Call<'_>) -> Result<Value, ActionError> {
@@ -37,16 +33,8 @@ impl Sftp {
             ActionError::new(ErrorKind::Connection, message)
         };
         let connection = call.connection_for(&self.spec)?.ok_or_else(missing)?;
-        let limit = call.time_left.unwrap_or(USUAL_LIMIT);
-        match tokio::time::timeout(limit, self.work(call, connection)).await {
-            Ok(result) => result,
-            Err(_) => {
-                let limit = text::units::format_duration(limit);
-                let message = format!("{} did not finish within {limit}", self.subject);
-                let error = ActionError::new(ErrorKind::Timeout, message);
-                Err(if writes(self.kind) { error.with_outcome_unknown() } else { error })
-            }
-        }
+        let work = self.work(call, connection);
+        within(call, (&self.subject, writes(self.kind)), work).await
     }
 
     async fn work(&self, call: &Call<'_>, connection: &ResolvedConnection) -> Result<Value, ActionError> {

@@ -5,14 +5,13 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 
 use super::RustlsConnect;
 use crate::sql::rows::MAX_ROW;
+use crate::watched::{Watch, Watched};
 
 /// The bytes before the content of a message: its kind, and its length with the length itself.
 const HEAD: usize = 5;
@@ -28,21 +27,24 @@ impl TooLarge {
 }
 
 /// The stream of a connection, in which the messages of the server have at most [`MAX_ROW`] bytes.
-pub(super) struct Limited<S> {
-    stream: S,
+pub(super) type Limited<S> = Watched<S, Sizes>;
+
+/// Returns a stream with the limit.
+pub(super) fn limited<S>(stream: S, too_large: TooLarge) -> Limited<S> {
+    Watched { stream, watch: Sizes { head: Vec::with_capacity(HEAD), left: 0, too_large } }
+}
+
+/// The sizes of the messages of the server.
+pub(super) struct Sizes {
     head: Vec<u8>,
     /// The bytes of the current message that are to come.
     left: usize,
     too_large: TooLarge,
 }
 
-impl<S> Limited<S> {
-    pub(super) fn new(stream: S, too_large: TooLarge) -> Self {
-        Self { stream, head: Vec::with_capacity(HEAD), left: 0, too_large }
-    }
-
-    /// Follows the messages through bytes that have arrived.
-    fn check(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+impl Watch for Sizes {
+    fn check(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+        let mut bytes = &*bytes;
         while !bytes.is_empty() {
             let skipped = self.left.min(bytes.len());
             self.left -= skipped;
@@ -62,36 +64,6 @@ impl<S> Limited<S> {
             }
         }
         Ok(())
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Limited<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
-        Poll::Ready(self.check(buffer.filled().get(before..).unwrap_or_default()))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Limited<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 
@@ -123,6 +95,6 @@ impl TlsConnect<TcpStream> for LimitedTls {
 
     fn connect(self, stream: TcpStream) -> Self::Future {
         let opening = self.tls.connect(stream);
-        Box::pin(async move { opening.await.map(|stream| Limited::new(stream, self.too_large)) })
+        Box::pin(async move { opening.await.map(|stream| limited(stream, self.too_large)) })
     }
 }

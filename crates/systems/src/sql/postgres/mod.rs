@@ -32,7 +32,7 @@ use super::rows::{Column, MAX_ROW, RowSink};
 use super::session::{Class, Done, Failure, Mode, Session};
 use crate::connection::Inputs;
 use failure::failure;
-use limited::{Limited, LimitedTls, TooLarge};
+use limited::{LimitedTls, TooLarge, limited};
 
 /// The settings of a session. A transaction of a process that stands still does not hold others up for longer than a minute.
 const SESSION: &str = "set time zone 'UTC'; set intervalstyle = 'iso_8601'; set datestyle = 'ISO, MDY'; \
@@ -93,7 +93,7 @@ impl<'a> PostgresServer<'a> {
                 (client, drive(connection, seen))
             }
             None => {
-                let stream = Limited::new(dialed.stream, too_large.clone());
+                let stream = limited(dialed.stream, too_large.clone());
                 let connected = config.connect_raw(stream, NoTls).await;
                 let (client, connection) = connected.map_err(|error| refused(&error))?;
                 (client, drive(connection, seen))
