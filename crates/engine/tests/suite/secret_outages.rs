@@ -41,6 +41,15 @@ fn project(yaml: &str, script: &str) -> Project {
     project
 }
 
+/// Connects to a peer with the secret.
+fn connect(project: &Project, peer: &Peer) {
+    let connection = format!(
+        "type: http.bearer\nwith: {{baseUrl: \"{}\", token: \"${{{{ secrets.token }}}}\"}}\n",
+        peer.base
+    );
+    project.write("connections/api.yaml", &connection);
+}
+
 async fn status(engine: &Engine, id: ExecutionId) -> Status {
     engine.store().execution(id).await.expect("it is read").expect("it exists").status
 }
@@ -170,11 +179,7 @@ async fn calls_in_flight_at_a_rotation_are_repeated_with_the_new_version() {
     let mut peer = Peer::new().await;
     let call = "  - {id: a, action: http.get, connection: api, with: {url: /x}}\n";
     let project = project(&manual(call), FAILS);
-    let connection = format!(
-        "type: http.bearer\nwith: {{baseUrl: \"{}\", token: \"${{{{ secrets.token }}}}\"}}\n",
-        peer.base
-    );
-    project.write("connections/api.yaml", &connection);
+    connect(&project, &peer);
     project.write("vault/token", "version-1");
     let engine = project.start().await;
     let ids = [start_with(&engine, "{}").await, start_with(&engine, "{}").await];
@@ -199,11 +204,7 @@ async fn a_step_that_waits_for_a_secret_ends_with_its_timeout_and_with_a_cancell
     let peer = Peer::new().await;
     let call = "  - {id: a, timeout: 2s, action: http.get, connection: api, with: {url: /x}}\n";
     let project = project(&manual(call), HANGS);
-    let connection = format!(
-        "type: http.bearer\nwith: {{baseUrl: \"{}\", token: \"${{{{ secrets.token }}}}\"}}\n",
-        peer.base
-    );
-    project.write("connections/api.yaml", &connection);
+    connect(&project, &peer);
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     let outcome = end_in_time(&project, &engine, id).await;
