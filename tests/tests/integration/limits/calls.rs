@@ -120,8 +120,8 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                     "const ANSWER_TIME: Duration = Duration::from_secs(30);",
                 ),
                 (
-                    "crates/systems/src/sftp/client/mod.rs",
-                    "const USUAL_LIMIT: Duration = Duration::from_secs(15 * 60);",
+                    "crates/systems/src/connection.rs",
+                    "const USUAL_LIMIT: std::time::Duration = std::time::Duration::from_secs(15 * 60);",
                 ),
             ],
         ),
