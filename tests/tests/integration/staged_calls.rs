@@ -27,6 +27,7 @@ actions:
     operation: {status: "GET /exports/{id}", id: id, done: {path: state, is: done}, result: rows, every: 1s, atMost: 1h}
     results: {type: list, items: integer}
     example:
+      with: {}
       request: POST /exports
       answer: {id: 7, state: new}
       status: {request: GET /exports/7, answer: {state: done, rows: [1]}}
