@@ -14,8 +14,8 @@ Usage: bench [--only NAME]... [--connections N] [--executions N] [--quick | --se
              [--json FILE] [--counts FILE [--record]]
 
   --only NAME    one group of measurements; may be given again
-                 (acks, synchronous, gets, steps, code, sql, messages, peers, start, reload, schedules,
-                 history, backlog, loading, instructions, cluster, growth, memory); `cluster` and `instructions` need PostgreSQL and
+                 (acks, synchronous, gets, steps, code, sql, files, messages, peers, start, reload,
+                 schedules, history, backlog, loading, instructions, cluster, growth, memory); `cluster` and `instructions` need PostgreSQL and
                  take two minutes, `growth` five and `memory` ten, and they are measured only where they are named
   --connections N
                  of the measurements with requests, those with so many under way (1, 16, 64)
