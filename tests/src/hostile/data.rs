@@ -32,7 +32,8 @@ const SHEET: (usize, usize) = (100, 19_999);
 /// The bytes of a file of zeros, which is packed to a thousandth.
 const ZEROS: usize = 8_000_000;
 /// The elements of a page and of a sheet, each inside of the one before.
-const DEPTH: usize = 100_000;
+const DEPTH: usize = 20_000;
+const SHEET_DEPTH: usize = 100_000;
 /// The columns of a file of CSV.
 const COLUMNS: usize = 1_000_000;
 /// The parts of a workbook around its only sheet.
@@ -218,7 +219,7 @@ async fn documents(client: &reqwest::Client, address: &dyn Fn(&str) -> String) -
         ("sheets", bytes::Bytes::from(format!("{}\n{}", names.join(","), row.repeat(rows)))),
         ("bombs", bytes::Bytes::from(vec![0; ZEROS])),
         ("pages", bytes::Bytes::from("<div>".repeat(DEPTH))),
-        ("deep", bytes::Bytes::from(format!("<worksheet><sheetData>{}", "<row><c><is>".repeat(DEPTH)))),
+        ("deep", bytes::Bytes::from(format!("<worksheet><sheetData>{}", "<row><c><is>".repeat(SHEET_DEPTH)))),
         ("columns", bytes::Bytes::from((0..COLUMNS).map(|at| format!("c{at},")).collect::<String>())),
     ];
     let send = |(name, body): &(&str, bytes::Bytes)| {
