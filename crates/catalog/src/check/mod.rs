@@ -22,9 +22,11 @@ mod references;
 mod results;
 mod retries;
 mod secrets;
+mod server;
 mod spelling;
 mod started_by;
 mod state_use;
+mod stream;
 mod trigger_inputs;
 mod until;
 
