@@ -3,6 +3,7 @@
 //! Deletion takes two steps: first the row of an execution, after which it is gone for every reader, then its events and
 //! logs, of which there may be a million. The table `remains` records the second step, so that it continues after a crash.
 
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -14,7 +15,8 @@ use super::columns::{OPEN_SHELVES, shelf};
 use super::encode::{WriteOp, WriteResult};
 use super::pool::{Pool, read_error};
 use super::queue::Queue;
-use super::write::{Uses, WriteError};
+use super::statements::{COUNT_DEFINITION, FIND_DEFINITION};
+use super::write::{Use, Uses, WriteError};
 use store::Error;
 use store::codec::{id_prefix, to_ns};
 use store::{OutcomeFilter, PruneFilter, PruneRule};
@@ -240,8 +242,16 @@ pub(super) fn delete_executions(
         }
     }
     let count = u64::try_from(deleted.len()).unwrap_or(u64::MAX);
+    let mut number = connection.prepare_cached(FIND_DEFINITION)?;
     for definition in deleted {
-        *uses.entry(definition).or_default() -= 1;
+        let of = match uses.entry(definition) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unseen) => {
+                let number = number.query_row([definition.as_bytes()], |row| row.get(0))?;
+                unseen.insert(Use { number, change: 0 })
+            }
+        };
+        of.change -= 1;
     }
     Ok(WriteResult::Count(count))
 }
@@ -317,21 +327,22 @@ pub(super) fn delete_definitions(
     connection: &Connection,
     uses: &mut Uses,
 ) -> Result<WriteResult, WriteError> {
-    let mut count =
-        connection.prepare_cached("UPDATE definitions SET executions = executions + ?2 WHERE hash = ?1")?;
+    let mut count = connection.prepare_cached(COUNT_DEFINITION)?;
     // Drained, so that a later write of this batch checks again whether a definition is still stored.
-    for (hash, more) in uses.drain() {
-        count.execute(params![hash.as_bytes(), more])?;
+    for Use { number, change } in uses.drain().map(|(_, of)| of) {
+        count.execute(params![number, change])?;
     }
     let mut find = connection.prepare_cached(
-        "SELECT hash FROM definitions AS old WHERE executions = 0 \
-         AND put < (SELECT max(put) FROM definitions WHERE automation = old.automation) LIMIT ?1",
+        "SELECT hash, sequence FROM definition_uses JOIN definition_texts ON sequence = definition \
+         JOIN definitions AS old USING (hash) WHERE executions = 0 AND put < (SELECT max(put) FROM definitions WHERE automation = old.automation) LIMIT ?1",
     )?;
-    let found =
-        find.query_map([STEP_ROWS], |row| row.get::<_, [u8; 32]>(0))?.collect::<Result<Vec<_>, _>>()?;
-    for hash in &found {
+    let found = find
+        .query_map([STEP_ROWS], |row| Ok((row.get::<_, [u8; 32]>(0)?, row.get::<_, i64>(1)?)))?
+        .collect::<Result<Vec<_>, _>>()?;
+    for (hash, number) in &found {
         connection.prepare_cached("DELETE FROM definitions WHERE hash = ?1")?.execute([hash])?;
-        connection.prepare_cached("DELETE FROM definition_texts WHERE hash = ?1")?.execute([hash])?;
+        connection.prepare_cached("DELETE FROM definition_texts WHERE sequence = ?1")?.execute([number])?;
+        connection.prepare_cached("DELETE FROM definition_uses WHERE definition = ?1")?.execute([number])?;
     }
     Ok(WriteResult::More(found.len() >= STEP_ROWS as usize))
 }

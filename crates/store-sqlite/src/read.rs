@@ -124,7 +124,7 @@ pub(super) fn definitions(
     limit: u32,
 ) -> Result<Vec<DefinitionUse>, Error> {
     let sql = "SELECT hash, path, executions FROM definitions JOIN definition_texts USING (hash) \
-               WHERE automation = ?1 ORDER BY put DESC LIMIT ?2";
+               JOIN definition_uses ON definition = sequence WHERE automation = ?1 ORDER BY put DESC LIMIT ?2";
     let mut statement = connection.prepare_cached(sql).map_err(read_error)?;
     let mut rows = statement.query(params![automation.as_str(), limit.min(MAX_PAGE)]).map_err(read_error)?;
     let mut found = Vec::new();

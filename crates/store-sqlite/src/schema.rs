@@ -17,6 +17,7 @@ pub(super) const SCHEMA: Schema = Schema(&[
     ("V1__initial", include_str!("../migrations/V1__initial.sql")),
     ("V2__replays", include_str!("../migrations/V2__replays.sql")),
     ("V3__outbox", include_str!("../migrations/V3__outbox.sql")),
+    ("V4__uses", include_str!("../migrations/V4__uses.sql")),
 ]);
 
 /// `CogW`, set by the first migration.
@@ -124,12 +125,14 @@ pub(super) mod tests {
     use super::*;
 
     const FIRST: Schema = Schema(&[SCHEMA.0[0]]);
+    const THIRD: Schema = Schema(&[SCHEMA.0[0], SCHEMA.0[1], SCHEMA.0[2]]);
     /// The tables of a later release.
     pub(in super::super) const LATER: Schema = Schema(&[
         SCHEMA.0[0],
         SCHEMA.0[1],
         SCHEMA.0[2],
-        ("V4__later", "ALTER TABLE watermarks ADD COLUMN later TEXT NOT NULL DEFAULT 'new'"),
+        SCHEMA.0[3],
+        ("V5__later", "ALTER TABLE watermarks ADD COLUMN later TEXT NOT NULL DEFAULT 'new'"),
     ]);
     /// The last of its migrations fails at its second statement.
     const BROKEN: Schema = Schema(&[
@@ -137,7 +140,8 @@ pub(super) mod tests {
         LATER.0[1],
         LATER.0[2],
         LATER.0[3],
-        ("V5__broken", "CREATE TABLE half (a); SELECT * FROM missing"),
+        LATER.0[4],
+        ("V6__broken", "CREATE TABLE half (a); SELECT * FROM missing"),
     ]);
 
     fn file() -> &'static Path {
@@ -155,8 +159,8 @@ pub(super) mod tests {
             .execute("INSERT INTO watermarks VALUES ('orders', 'hourly', 7)", [])
             .expect("it is stored");
         let refused = LATER.check(&connection, file()).expect_err("a reader may not change the tables");
-        assert!(matches!(refused, Error::OlderSchema { found: 3, known: 4, .. }), "{refused}");
-        assert_eq!(LATER.older(&connection, file()).expect("it is a store"), Some(3));
+        assert!(matches!(refused, Error::OlderSchema { found: 4, known: 5, .. }), "{refused}");
+        assert_eq!(LATER.older(&connection, file()).expect("it is a store"), Some(4));
         for _ in 0..2 {
             LATER.migrate(&mut connection, file()).expect("it is migrated");
             LATER.check(&connection, file()).expect("it has the version");
@@ -164,7 +168,7 @@ pub(super) mod tests {
         let sql = "SELECT count(*) FROM watermarks WHERE instant_ns = 7 AND later = 'new'";
         assert_eq!(count(&connection, sql), 1);
         let refused = SCHEMA.migrate(&mut connection, file()).expect_err("a later release wrote them");
-        assert!(matches!(refused, Error::NewerSchema { found: 4, known: 3, .. }), "{refused}");
+        assert!(matches!(refused, Error::NewerSchema { found: 5, known: 4, .. }), "{refused}");
     }
 
     #[test]
@@ -185,6 +189,18 @@ pub(super) mod tests {
             connection.query_row(sql, [of.as_bytes()], |row| row.get(0)).expect("it is found");
         assert_eq!(found, [1]);
         assert_eq!(count(&connection, "SELECT count(*) FROM executions WHERE replay_of IS NOT NULL"), 1);
+    }
+
+    #[test]
+    fn definitions_of_the_third_version_keep_their_numbers_of_executions() {
+        let mut connection = Connection::open_in_memory().expect("it opens");
+        THIRD.migrate(&mut connection, file()).expect("it is migrated");
+        let rows = "INSERT INTO definition_texts (sequence, hash, path, text) VALUES (1, x'01', 'a', ''), (2, x'02', 'b', ''); \
+                    INSERT INTO definitions (hash, automation, put, executions) VALUES (x'02', 'b', 1, 7), (x'01', 'a', 1, 0)";
+        connection.execute_batch(rows).expect("they are stored");
+        SCHEMA.migrate(&mut connection, file()).expect("it is migrated");
+        let sql = "SELECT executions FROM definition_uses JOIN definition_texts ON sequence = definition WHERE path = ";
+        assert_eq!(["'a'", "'b'"].map(|path| count(&connection, &format!("{sql}{path}"))), [0, 7]);
     }
 
     #[test]

@@ -2,6 +2,12 @@
 
 use rusqlite::{Connection, Statement};
 
+/// Returns the number of a definition.
+pub(super) const FIND_DEFINITION: &str = "SELECT sequence FROM definition_texts WHERE hash = ?1";
+/// Changes the number of executions of the definition with this number.
+pub(super) const COUNT_DEFINITION: &str =
+    "UPDATE definition_uses SET executions = executions + ?2 WHERE definition = ?1";
+
 /// The prepared statements of the writing connection.
 pub(super) struct Statements<'connection> {
     pub(super) begin: Statement<'connection>,
@@ -27,9 +33,8 @@ impl<'connection> Statements<'connection> {
             // Immediate, so that the lock of another program fails here and not within a batch.
             begin: connection.prepare("BEGIN IMMEDIATE")?,
             commit: connection.prepare("COMMIT")?,
-            find_definition: connection.prepare("SELECT 1 FROM definitions WHERE hash = ?1")?,
-            count_definition: connection
-                .prepare("UPDATE definitions SET executions = executions + ?2 WHERE hash = ?1")?,
+            find_definition: connection.prepare(FIND_DEFINITION)?,
+            count_definition: connection.prepare(COUNT_DEFINITION)?,
             take_key: connection.prepare(
                 "INSERT INTO keys (automation, key, execution) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
             )?,

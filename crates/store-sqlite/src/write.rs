@@ -34,7 +34,15 @@ impl From<rusqlite::Error> for WriteError {
 
 /// The change of the reference count of each definition in the open transaction. It contains only stored definitions,
 /// and is written once at the end of the batch.
-pub(super) type Uses = HashMap<DefinitionHash, i64>;
+pub(super) type Uses = HashMap<DefinitionHash, Use>;
+
+/// The change of the reference count of a definition.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Use {
+    /// The number of the row in `definition_uses`.
+    pub(super) number: i64,
+    pub(super) change: i64,
+}
 
 /// Executes one operation.
 pub(super) fn write(
@@ -76,9 +84,9 @@ pub(super) fn write(
 
 /// Writes the changed reference counts of definitions.
 pub(super) fn write_uses(statements: &mut Statements<'_>, uses: &mut Uses) -> rusqlite::Result<()> {
-    for (hash, count) in uses.drain() {
-        if count != 0 {
-            statements.count_definition.execute(params![hash.as_bytes(), count])?;
+    for Use { number, change } in uses.drain().map(|(_, of)| of) {
+        if change != 0 {
+            statements.count_definition.execute(params![number, change])?;
         }
     }
     Ok(())
@@ -93,10 +101,12 @@ fn accept(
 ) -> Result<WriteResult, WriteError> {
     for row in executions {
         if let Entry::Vacant(unseen) = uses.entry(row.definition) {
-            if !statements.find_definition.exists([row.definition.as_bytes()])? {
+            let hash = [row.definition.as_bytes()];
+            let Some(number) = statements.find_definition.query_row(hash, |row| row.get(0)).optional()?
+            else {
                 return Err(WriteError::Refused(Error::NoSuchDefinition(row.definition)));
-            }
-            unseen.insert(0);
+            };
+            unseen.insert(Use { number, change: 0 });
         }
     }
     let mut accepted = Vec::with_capacity(executions.len());
@@ -109,8 +119,10 @@ fn accept(
     }
     // Only now, since nothing can be refused any more.
     for (row, accepted) in executions.iter().zip(&accepted) {
-        if *accepted == AcceptOutcome::New {
-            *uses.entry(row.definition).or_default() += 1;
+        if *accepted == AcceptOutcome::New
+            && let Some(of) = uses.get_mut(&row.definition)
+        {
+            of.change += 1;
         }
     }
     Ok(WriteResult::Accepted(accepted))
@@ -255,7 +267,7 @@ fn put_definition(connection: &Connection, definition: &Definition) -> Result<Wr
             connection.prepare_cached(sql)?.execute(params![hash.as_bytes(), newest + 1])?;
         }
         None => {
-            let sql = "INSERT INTO definitions (hash, automation, put, executions) VALUES (?1, ?2, ?3, 0)";
+            let sql = "INSERT INTO definitions (hash, automation, put) VALUES (?1, ?2, ?3)";
             connection.prepare_cached(sql)?.execute(params![
                 hash.as_bytes(),
                 automation.as_str(),
@@ -263,6 +275,8 @@ fn put_definition(connection: &Connection, definition: &Definition) -> Result<Wr
             ])?;
             let sql = "INSERT INTO definition_texts (hash, path, text) VALUES (?1, ?2, ?3)";
             connection.prepare_cached(sql)?.execute(params![hash.as_bytes(), path, text])?;
+            let sql = "INSERT INTO definition_uses (definition, executions) VALUES (last_insert_rowid(), 0)";
+            connection.prepare_cached(sql)?.execute([])?;
         }
     }
     Ok(WriteResult::Nothing)

@@ -39,7 +39,8 @@ pub(super) fn records(
             record => one(connection, record).map_err(write_error)?,
         }
     }
-    let sql = "UPDATE definitions SET executions = executions + ?2 WHERE hash = ?1";
+    let sql = "UPDATE definition_uses SET executions = executions + ?2 \
+               WHERE definition = (SELECT sequence FROM definition_texts WHERE hash = ?1)";
     for (hash, count) in uses {
         let mut statement = connection.prepare_cached(sql).map_err(write_error)?;
         statement.execute(params![hash, count]).map_err(write_error)?;
@@ -59,11 +60,15 @@ fn one(connection: &Connection, record: &Record) -> rusqlite::Result<()> {
             run("UPDATE meta SET value = ?1 WHERE name = 'stateVersion'", params![version])
         }
         Record::Definition { hash, automation, put, path, text } => {
-            let sql = "INSERT INTO definitions (hash, automation, put, executions) VALUES (?1, ?2, ?3, 0)";
+            let sql = "INSERT INTO definitions (hash, automation, put) VALUES (?1, ?2, ?3)";
             run(sql, params![hash, automation, put])?;
             run(
                 "INSERT INTO definition_texts (hash, path, text) VALUES (?1, ?2, ?3)",
                 params![hash, path, text],
+            )?;
+            run(
+                "INSERT INTO definition_uses (definition, executions) VALUES (last_insert_rowid(), 0)",
+                params![],
             )
         }
         Record::Key { automation, key, execution } => run(

@@ -42,6 +42,7 @@ const TABLES: &[Table] = &[
     Table::moved("sendings", &[Kind::Dedup]),
     Table::moved("definitions", &[Kind::Definitions]),
     Table::moved("definition_texts", &[Kind::Definitions]),
+    Table::moved("definition_uses", &[Kind::Definitions]),
     Table::moved("state", &[Kind::State]),
     Table::moved("addresses", &[Kind::Addresses]),
     Table::moved("watermarks", &[Kind::Watermarks]),

@@ -68,7 +68,7 @@ async fn weakened_durability_is_reported() {
     let info = store.info().await.expect("it is read");
     assert!(info.weakened.iter().any(|text| text.starts_with("durability is relaxed")), "{info:?}");
     assert!(info.engine.starts_with("SQLite 3."), "{info:?}");
-    assert!(info.bytes > 0 && info.schema == 3 && info.location.ends_with("cogwork.db"), "{info:?}");
+    assert!(info.bytes > 0 && info.schema == 4 && info.location.ends_with("cogwork.db"), "{info:?}");
 }
 
 #[test]
@@ -96,12 +96,12 @@ fn tables_of_a_later_release_are_rejected() {
     drop(common::open(&file, Options::default()).expect("it opens"));
     let connection = Connection::open(&file).expect("it opens");
     connection
-        .execute_batch("UPDATE refinery_schema_history SET version = 99 WHERE version = 3")
+        .execute_batch("UPDATE refinery_schema_history SET version = 99 WHERE version = 4")
         .expect("it is changed");
     drop(connection);
     for refused in [common::open(&file, Options::default()), common::open_read_only(&file)] {
         let error = refused.expect_err("it is refused");
-        assert!(matches!(error, Error::NewerSchema { found: 99, known: 3, .. }), "{error}");
+        assert!(matches!(error, Error::NewerSchema { found: 99, known: 4, .. }), "{error}");
     }
 }
 
@@ -111,10 +111,10 @@ fn a_read_only_store_rejects_tables_that_need_migration() {
     let file = directory.path().join("cogwork.db");
     drop(common::open(&file, Options::default()).expect("it opens"));
     let connection = Connection::open(&file).expect("it opens");
-    connection.execute_batch("DELETE FROM refinery_schema_history WHERE version = 3").expect("it is changed");
+    connection.execute_batch("DELETE FROM refinery_schema_history WHERE version = 4").expect("it is changed");
     drop(connection);
     let error = common::open_read_only(&file).expect_err("it is refused");
-    assert!(matches!(error, Error::OlderSchema { found: 2, known: 3, .. }), "{error}");
+    assert!(matches!(error, Error::OlderSchema { found: 3, known: 4, .. }), "{error}");
 }
 
 #[tokio::test]
@@ -152,8 +152,9 @@ async fn pruning_frees_space_and_deletes_long_executions_in_steps() {
     };
     let tables = ["executions", "starts", "events", "logs", "remains"];
     assert_eq!(tables.map(left), [1, 1, 0, 0, 0]);
-    let uses: i64 =
-        connection.query_row("SELECT executions FROM definitions", [], |row| row.get(0)).expect("it is read");
+    let uses: i64 = connection
+        .query_row("SELECT executions FROM definition_uses", [], |row| row.get(0))
+        .expect("it is read");
     assert_eq!(uses, 1);
 }
 
