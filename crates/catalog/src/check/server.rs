@@ -62,6 +62,15 @@ pub(super) fn check(connection: &Connection, kind: &ConnectionType, found: &mut 
             );
         }
     }
+    for name in ["authorizeUrl", "tokenUrl"] {
+        if let (Some((place, _)), Some(text)) = (given(name), literal(name))
+            && !["https://", "http://"].iter().any(|scheme| text.starts_with(scheme))
+        {
+            let message = format!("`{name}` is an address, which begins with `https://`, found `{text}`");
+            let help = format!("write `{name}: https://{text}`");
+            found.push(Diagnostic::error("wrong-input", message, place.span).help(help));
+        }
+    }
     for name in ["ca", "clientCert"] {
         if let (Some((place, _)), Some(text)) = (given(name), literal(name))
             && !text.contains("-----BEGIN")

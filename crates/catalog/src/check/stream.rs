@@ -13,6 +13,8 @@ pub(super) fn check(event: &EventTrigger, spec: &EventSpec, source: &Source, fou
     if matches!(spec.source, EventSource::Stream(_)) {
         found.extend(body_limit(event, source));
         found.extend(own_poison(event));
+        found.extend(["stream", "consumer"].into_iter().filter_map(|name| wrong_name(event, source, name)));
+        found.extend(wrong_subject(event, source));
     }
 }
 
@@ -35,6 +37,33 @@ fn body_limit(event: &EventTrigger, source: &Source) -> Option<Diagnostic> {
     };
     let span = span_at_path(source, key, &[]).unwrap_or(key);
     Some(Diagnostic::error("wrong-input", message, span).help("write it like `256KiB` or `1MiB`"))
+}
+
+/// Reports a name of a stream or a consumer with a character that servers do not take.
+fn wrong_name(event: &EventTrigger, source: &Source, input: &str) -> Option<Diagnostic> {
+    let (name, key) = literal(event, input)?;
+    let is_wrong = |c: char| c.is_whitespace() || ".*>/\\".contains(c);
+    if !name.is_empty() && !name.contains(is_wrong) {
+        return None;
+    }
+    let span = span_at_path(source, key, &[]).unwrap_or(key);
+    let message = format!("`{input}` is a name without spaces, `.`, `*`, `>` and slashes, found `{name}`");
+    Some(Diagnostic::error("wrong-input", message, span).help("take letters, digits, `-` and `_`"))
+}
+
+/// Reports a subject with an empty part or a space.
+fn wrong_subject(event: &EventTrigger, source: &Source) -> Option<Diagnostic> {
+    let (subject, key) = literal(event, "subject")?;
+    let is_wrong = |part: &str| part.is_empty() || part.contains(char::is_whitespace);
+    if !subject.split('.').any(is_wrong) {
+        return None;
+    }
+    let span = span_at_path(source, key, &[]).unwrap_or(key);
+    let message = format!("`subject` has an empty part or a space: `{subject}`");
+    Some(
+        Diagnostic::error("wrong-input", message, span)
+            .help("write it like `orders.paid`, `orders.*` or `orders.>`"),
+    )
 }
 
 /// Reports copies of poisoned messages that come back to where they were taken.

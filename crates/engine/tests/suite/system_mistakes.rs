@@ -18,6 +18,7 @@ fn catalog() -> Catalog {
         "box",
         "type: mail.imap\nwith: {host: imap.example.com, username: a, password: \"${{ secrets.p }}\"}\n",
     );
+    write("bus", "type: nats.server\nwith: {host: n.example.com}\n");
     write(
         "queues",
         "type: amqp.server\nwith: {host: a.example.com, user: a, password: \"${{ secrets.p }}\"}\n",
@@ -65,6 +66,14 @@ fn mistakes_in_mail_and_messages_are_found_at_their_places() {
     check(&amqp("  with: {queue: p, maxBody: 8MiB}\n"), &[]);
     check(&amqp("  with: {queue: p}\n  poison: {to: p}\n"), &["conflicting-keys poison"]);
     check(&amqp("  with: {queue: p}\n  poison: {to: dead}\n"), &[]);
+    let nats = |with: &str| {
+        format!(
+            "trigger: {{event: nats.message, connection: bus, with: {{stream: S, {with}}}}}\nsteps: [{{set: {{a: 1}}}}]\n"
+        )
+    };
+    check(&nats("consumer: a b"), &["wrong-input a b"]);
+    check(&nats("consumer: a, subject: a..b"), &["wrong-input a..b"]);
+    check(&nats("consumer: a-1, subject: 'a.*.>'"), &[]);
 }
 
 #[test]
