@@ -20,6 +20,7 @@
 //! * `stream`: the parts that the connectors of all brokers have
 //! * `nats`: messages of NATS JetStream
 //! * `amqp`: messages of queues of RabbitMQ
+//! * `fuzzing`: entry points of the fuzzer
 
 mod amqp;
 mod connection;
@@ -28,6 +29,7 @@ mod csv;
 mod documents;
 #[cfg(any(feature = "mail", feature = "sftp"))]
 mod file;
+pub mod fuzzing;
 mod mail;
 mod nats;
 mod s3;
@@ -41,7 +43,7 @@ mod watched;
 use connector::Registry;
 use text::diagnostic::Report;
 
-pub use sql::{Dialect, Piece, Statement, StatementError, table_of_once};
+pub use sql::{Dialect, Piece, Statement, StatementError, index_of_once, table_of_once};
 
 /// Adds the connectors of this crate.
 ///

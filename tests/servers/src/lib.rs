@@ -7,6 +7,8 @@ pub mod certificates;
 pub mod dovecot;
 pub mod mariadb;
 pub mod nats;
+pub mod objects;
+pub mod openssh;
 pub mod rabbitmq;
 
 use std::io::{self, Read as _, Write as _};

@@ -23,9 +23,11 @@ mod results;
 mod retries;
 mod secret_key;
 mod secrets;
+mod server;
 mod spelling;
 mod started_by;
 mod state_use;
+mod stream;
 mod trigger_inputs;
 mod until;
 

@@ -9,6 +9,7 @@
 mod common;
 mod connections;
 mod crashes;
+mod waiting_events;
 mod watched;
 
 mod acceptance;
@@ -80,6 +81,7 @@ mod snapshots;
 mod sql;
 mod sql_wake;
 mod stores;
+mod system_mistakes;
 mod transfer;
 mod trials;
 mod uploads;
