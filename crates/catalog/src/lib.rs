@@ -64,4 +64,4 @@ pub use snapshot::{
     InvalidFile, MAX_FOLDERS, Mount, MountedTrigger, PollSource, RefusedLevel, ReloadSummary, RenamedTrigger,
     Route, ScanScope, assemble, stem, trigger_hook,
 };
-pub use systems::table_of_once;
+pub use systems::{index_of_once, table_of_once};

@@ -148,6 +148,15 @@ pub struct Successor {
     pub reload: ReloadSummary,
 }
 
+impl Successor {
+    /// A reload that found the files in force.
+    #[must_use]
+    pub fn unchanged(in_force: Arc<Catalog>) -> Self {
+        let reload = ReloadSummary { generation: in_force.generation(), ..ReloadSummary::default() };
+        Self { before: in_force.clone(), after: in_force, reload }
+    }
+}
+
 /// The result of [`Loader::move_to`].
 pub enum Move {
     /// The files of the folder are in force; `None` if none of them is different.
@@ -178,7 +187,11 @@ impl Loader {
         let Some((scanned, assembled)) = scan.await? else { return Ok(None) };
         let successor = match assembled {
             Some(assembled) => Some(self.complete(before, assembled, store).await?),
-            None => None,
+            None => {
+                // Another node may have told of other files meanwhile.
+                self.announce(&Successor::unchanged(before)).await?;
+                None
+            }
         };
         *folder = scanned;
         if let Some(next) = &successor {
@@ -210,7 +223,11 @@ impl Loader {
         }
         let successor = match assembled {
             Some(assembled) => Some(self.complete(before, assembled, store).await?),
-            None => None,
+            None => {
+                // Another node may have told of other files meanwhile.
+                self.announce(&Successor::unchanged(before)).await?;
+                None
+            }
         };
         *folder = scanned;
         if let Some(next) = &successor {
@@ -311,10 +328,15 @@ impl Loader {
             }
         }
         let next = Successor { before, after: Arc::new(catalog), reload };
-        if let Some(announcer) = self.announcer.get() {
-            announcer.announce(&next).await?;
-        }
+        self.announce(&next).await?;
         Ok(next)
+    }
+
+    async fn announce(&self, next: &Successor) -> Result<(), store::Error> {
+        match self.announcer.get() {
+            Some(announcer) => announcer.announce(next).await,
+            None => Ok(()),
+        }
     }
 
     /// Sets who tells of reloads. Only the first call has an effect.

@@ -17,6 +17,8 @@ use crate::log::LogSink;
 /// An event whose messages a broker keeps until they are settled.
 #[derive(Clone)]
 pub struct StreamedEvent {
+    /// The names of the properties of a message.
+    pub properties: &'static [&'static str],
     /// The broker.
     pub broker: Arc<dyn Broker>,
     /// True if a new consumer begins at a position, which `start` chooses.

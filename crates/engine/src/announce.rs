@@ -50,7 +50,8 @@ impl AnnounceReload for Announcer {
             announcer: self,
             ingress: &ingress,
             next,
-            generation: self.generations.being_taken().map(|generation| generation.number),
+            taken: self.generations.being_taken().map(|generation| generation.number),
+            running: self.generations.running().map(|generation| generation.number),
             now: self.context.clock.now().to_string(),
         };
         let mut tries = 1;
@@ -99,8 +100,10 @@ struct Announcement<'a> {
     ingress: &'a Ingress,
     /// The triggers of its later snapshot hear of it.
     next: &'a Successor,
-    /// The number of the deployed generation; `None` if the files come from the project folder.
-    generation: Option<u64>,
+    /// The number of the deployed generation that comes into force; `None` if files of a folder changed.
+    taken: Option<u64>,
+    /// The number of the generation in force; `None` if the files come from the project folder.
+    running: Option<u64>,
     now: String,
 }
 
@@ -112,21 +115,29 @@ impl Announcement<'_> {
         if !told::has_listeners(after) {
             if self.is_first() || told::has_listeners(before) {
                 let record = Record::read(context, None).await?;
-                if !record.is_later_than(self.generation) {
+                if !record.is_later_than(self.generation()) {
                     return record.delete(context).await;
                 }
             }
             return Ok(());
         }
-        let record = Record::read(context, self.keys()).await?;
+        let mut record = Record::read(context, self.keys()).await?;
         // This node has older files than the node that told last.
-        if record.is_later_than(self.generation) {
+        if record.is_later_than(self.generation()) {
             return Ok(());
+        }
+        if record.is_complete() && self.keys().is_some() && !record.is_of(self.running) {
+            record = Record::read(context, None).await?;
         }
         let automations = self.automations(&record).into_iter().map(|id| self.automation(&record, &id));
         let mut differences: Vec<Difference> = automations.collect();
         differences.extend(self.files(&record));
-        record.write(context, differences, self.generation).await
+        record.write(context, differences, self.generation()).await
+    }
+
+    /// The number of the generation whose files the later snapshot has; `None` if they come from the project folder.
+    fn generation(&self) -> Option<u64> {
+        self.taken.or(self.running)
     }
 
     /// True for the snapshot with which the engine starts.
@@ -146,9 +157,10 @@ impl Announcement<'_> {
         Some(automations.chain(files).collect())
     }
 
-    /// Returns the automations that may differ from the record: the ones checked again, or all.
+    /// Returns the automations that may differ from the record: the ones checked again, or all. Another node may have told of a
+    /// generation that this one skipped.
     fn automations(&self, record: &Record) -> BTreeSet<AutomationId> {
-        if !self.is_first() && record.is_complete() {
+        if !self.is_first() && record.is_complete() && record.is_of(self.running) {
             return self.next.reload.rechecked.iter().cloned().collect();
         }
         let in_force = self.next.after.automations().map(|deployment| deployment.automation.id.clone());
@@ -276,7 +288,7 @@ impl Announcement<'_> {
 
     /// Returns the text by which the same change at another time is a different one.
     fn instance(&self) -> String {
-        self.generation.map_or_else(|| self.now.clone(), |number| number.to_string())
+        self.taken.map_or_else(|| self.now.clone(), |number| number.to_string())
     }
 }
 

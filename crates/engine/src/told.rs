@@ -135,6 +135,12 @@ impl Record {
         generation.zip(told).is_some_and(|(own, told)| told > own)
     }
 
+    /// Returns true if the files of this generation were told last.
+    pub(crate) fn is_of(&self, generation: Option<u64>) -> bool {
+        let told = self.rows.get(GENERATION).map(|entry| entry.value.to_text());
+        told.is_some_and(|told| told == generation.unwrap_or_default().to_string())
+    }
+
     /// Returns the version of an automation that was told last.
     pub(crate) fn automation(&self, id: &AutomationId) -> Option<ToldAutomation> {
         from_value(&self.rows.get(&key_of_automation(id))?.value)
@@ -155,8 +161,9 @@ impl Record {
         self.rows.keys().filter(|key| *key != GENERATION && !key.starts_with(AUTOMATION))
     }
 
-    /// Writes differences with their events, and then that the record is complete. Large ones take several commits, each of
-    /// which has what it tells.
+    /// Writes differences with their events, and the generation. Large ones take several commits, each of which has what it tells.
+    /// The first one has the generation, so that a node with older files does not tell the others back; that of a new record is the
+    /// last one, since it says that the record is complete.
     ///
     /// # Errors
     /// [`Error::StateChanged`] if another node was faster; the store failed.
@@ -166,7 +173,10 @@ impl Record {
         differences: Vec<Difference>,
         generation: Option<u64>,
     ) -> Result<(), Error> {
-        let (mut writes, mut emits) = (Vec::new(), Vec::new());
+        let generation = Value::from(generation.unwrap_or_default().to_string());
+        let mut last = self.change(GENERATION.to_owned(), Some(generation));
+        let first = last.take_if(|_| self.is_complete());
+        let (mut writes, mut emits): (Vec<_>, _) = (first.into_iter().collect(), Vec::new());
         for Difference { key, value, rows } in differences {
             if writes.len() + 1 >= StateWrite::MAX_AT_ONCE
                 || emits.len() + rows.len() > OutboxRow::MAX_AT_ONCE
@@ -176,8 +186,7 @@ impl Record {
             emits.extend(rows);
             writes.extend(self.change(key, value));
         }
-        let generation = Value::from(generation.unwrap_or_default().to_string());
-        writes.extend(self.change(GENERATION.to_owned(), Some(generation)));
+        writes.extend(last);
         commit(context, writes, emits).await
     }
 

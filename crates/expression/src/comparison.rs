@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use minijinja::machinery::ast::{BinOpKind, CallArg, CompareOpKind, Expr};
+use minijinja::machinery::ast::{BinOpKind, CallArg, CompareOpKind, Expr, Filter};
 use minijinja::machinery::parse_expr;
 use value::Value;
 
@@ -10,14 +10,15 @@ use super::dependencies::{self, Item, Reference};
 use super::filters;
 use super::program::{NULL, literal};
 
-/// `left == right`, `left != right` or `left in right`, or the test of the same meaning, such as `left is eq right`.
+/// `left == right`, `left != right` or `left in right`, or what means the same: a test such as `left is eq right`, a filter with
+/// a test such as `lists | selectattr('left', 'eq', right)`, or the key of a literal map as in `{'right': 1}[left]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComparisonSite {
     /// The operands, left first.
     pub operands: [Operand; 2],
     /// True for `!=`.
     pub negated: bool,
-    /// True for `in` and `not in`: the right operand is a list, or a text that is searched.
+    /// True for `in` and `not in`: the right operand is a list, the keys of a map, or a text that is searched.
     pub is_containment: bool,
     /// The end, in bytes of the expression's text.
     pub end: usize,
@@ -30,7 +31,12 @@ pub struct Operand {
     pub path: Option<Reference>,
     /// Every path that the operand reads.
     pub reads: Vec<Reference>,
-    /// The values, if the operand is a literal or a list of literals.
+    /// The path whose value the operand has unless that is missing or null, and the literal in its place:
+    /// `path | default('none')`.
+    pub defaulted: Option<(Reference, Value)>,
+    /// The path of each item, if the operand is a list that is searched.
+    pub items: Option<Reference>,
+    /// The values, if the operand is a literal or a list of literals; the keys, if it is a literal map that is searched.
     pub literals: Option<Vec<Value>>,
     /// The location, in bytes of the expression's text.
     pub at: Range<usize>,
@@ -72,9 +78,7 @@ pub(super) fn values_without_else(text: &str) -> Vec<Range<usize>> {
 
 fn visit(expr: &Expr<'_>, item: &Item, text: &str, found: &mut Vec<ComparisonSite>) {
     let mut compare = |left: &Expr<'_>, right: &Expr<'_>, negated: bool, is_containment: bool| {
-        let operands = [operand(left, item, text), operand(right, item, text)];
-        let end = operands[1].at.end;
-        found.push(ComparisonSite { operands, negated, is_containment, end });
+        found.push(site(operand(left, item, text), right, (negated, is_containment), (item, text)));
     };
     match expr {
         Expr::BinOp(op) => match op.op {
@@ -96,15 +100,65 @@ fn visit(expr: &Expr<'_>, item: &Item, text: &str, found: &mut Vec<ComparisonSit
                 left = &operand.expr;
             }
         }
-        Expr::Test(test) => match (test.name, test.args.as_slice()) {
-            ("eq" | "equalto" | "==", [CallArg::Pos(right)]) => compare(&test.expr, right, false, false),
-            ("ne" | "!=", [CallArg::Pos(right)]) => compare(&test.expr, right, true, false),
-            ("in", [CallArg::Pos(right)]) => compare(&test.expr, right, false, true),
-            _ => {}
-        },
+        Expr::Test(test) => {
+            if let ([CallArg::Pos(right)], Some((negated, contains))) =
+                (test.args.as_slice(), comparing_test(test.name))
+            {
+                compare(&test.expr, right, negated, contains);
+            }
+        }
+        // A look-up in a literal map.
+        Expr::GetItem(link) if matches!(link.expr, Expr::Map(_)) => {
+            compare(&link.subscript_expr, &link.expr, false, true);
+        }
+        Expr::Filter(filter) => found.extend(filtered(filter, item, text)),
         _ => {}
     }
     visit_children(expr, item, &mut |part, item| visit(part, item, text, found));
+}
+
+/// The comparison that a test makes: if it is negated, and if it is a containment; `None` for other tests.
+fn comparing_test(name: &str) -> Option<(bool, bool)> {
+    match name {
+        "eq" | "equalto" | "==" | "sameas" => Some((false, false)),
+        "ne" | "!=" => Some((true, false)),
+        "in" => Some((false, true)),
+        _ => None,
+    }
+}
+
+/// The comparison of each item of a list, or of an attribute of it, by the test of a filter.
+fn filtered(filter: &Filter<'_>, item: &Item, text: &str) -> Option<ComparisonSite> {
+    let (read, args) = match (filter.name, filter.args.as_slice()) {
+        ("select" | "reject", args) => (dependencies::item_path(filter.expr.as_ref()?, item)?, args),
+        ("selectattr" | "rejectattr", [_, args @ ..]) => (dependencies::attribute(filter, item)?, args),
+        _ => return None,
+    };
+    let [CallArg::Pos(Expr::Const(test)), CallArg::Pos(right)] = args else { return None };
+    let kind = comparing_test(test.value.as_str()?)?;
+    let first = filter.args.first().map(argument_value)?;
+    let path = Reference::new(read, false);
+    let left =
+        Operand { reads: vec![path.clone()], path: Some(path), at: range(first, text), ..Operand::default() };
+    Some(site(left, right, kind, (item, text)))
+}
+
+/// The comparison of an operand with the value of an expression.
+fn site(
+    left: Operand,
+    right: &Expr<'_>,
+    (negated, is_containment): (bool, bool),
+    (item, text): (&Item, &str),
+) -> ComparisonSite {
+    let mut right_operand = operand(right, item, text);
+    if is_containment {
+        right_operand.items = dependencies::item_path(right, item).map(|links| Reference::new(links, false));
+        if let Expr::Map(map) = right {
+            right_operand.literals = map.keys.iter().map(literal_of).collect();
+        }
+    }
+    let end = right_operand.at.end;
+    ComparisonSite { operands: [left, right_operand], negated, is_containment, end }
 }
 
 /// Calls `visit` with each direct subexpression and the meaning of `item` in it.
@@ -179,9 +233,26 @@ pub(super) fn operand(expr: &Expr<'_>, item: &Item, text: &str) -> Operand {
     Operand {
         path: path.map(|links| Reference::new(links, false)),
         reads,
+        defaulted: defaulted(expr, item),
+        items: None,
         literals: literals(expr),
         at: range(expr, text),
     }
+}
+
+/// The path and the literal of `path | default(literal)`, or of `coalesce(path, literal)`.
+fn defaulted(expr: &Expr<'_>, item: &Item) -> Option<(Reference, Value)> {
+    let (name, subject, args) = match expr {
+        Expr::Filter(filter) => (filter.name, filter.expr.as_ref()?, filter.args.as_slice()),
+        Expr::Call(call) => match (&call.expr, call.args.as_slice()) {
+            (Expr::Var(name), [CallArg::Pos(subject), args @ ..]) => (name.id, subject, args),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let [CallArg::Pos(literal), ..] = args else { return None };
+    let path = filters::takes_undefined(name).then(|| dependencies::direct_path(subject, item))??;
+    Some((Reference::new(path, false), literal_of(literal)?))
 }
 
 /// The location of an operand.
@@ -243,8 +314,12 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &[&str]) {
+        let link = |link: dependencies::Link| match link {
+            dependencies::Link::Name(name) => name.to_string(),
+            _ => "*".to_owned(),
+        };
         let show = |operand: &Operand| match (&operand.path, &operand.literals) {
-            (Some(path), _) => path.path.iter().map(|name| name.as_str()).collect::<Vec<_>>().join("."),
+            (Some(path), _) => path.links().map(link).collect::<Vec<_>>().join("."),
             (None, Some(values)) => values.iter().map(Value::to_json).collect::<Vec<_>>().join(","),
             (None, None) => format!("{} paths", operand.reads.len()),
         };
@@ -272,5 +347,33 @@ mod tests {
         check("1 if a == true else 2", &["a == true"]);
         check("a < 2 or b is defined", &[]);
         check("a is eq 'x' and b is not in ['y']", &[r#"a == "x""#, r#"b in "y""#]);
+        check("a is sameas 'x'", &[r#"a == "x""#]);
+    }
+
+    #[test]
+    fn filters_and_lookups_compare_too() {
+        check("a | selectattr('b.c', 'equalto', 'x')", &[r#"a.*.b.c == "x""#]);
+        check("a.b | rejectattr('c', '!=', 'x') | list", &[r#"a.b.*.c != "x""#]);
+        check("a | select('in', ['x', 'y'])", &[r#"a.* in "x","y""#]);
+        check("a | map(attribute='b') | reject('eq', 'x')", &[r#"a.*.b == "x""#]);
+        check("{'x': 1, 'y': 2}[a.b]", &[r#"a.b in "x","y""#]);
+        check("a in {'x': 1}", &[r#"a in "x""#]);
+        check("a | select(by=item.b == 'x')", &[r#"a.*.b == "x""#]);
+        check("a | selectattr('b')", &[]);
+        check("a | selectattr('b', 'startingwith', 'x')", &[]);
+        check("f(a) | select('eq', 'x')", &[]);
+    }
+
+    #[test]
+    fn a_default_and_the_items_of_a_list_are_found() {
+        let found = |text: &str| find_comparisons(text).remove(0).operands;
+        let [left, _] = found("a.b | default('none') == 'x'");
+        let (path, literal) = left.defaulted.expect("it has a default");
+        assert_eq!((path.path.len(), literal), (2, "none".into()));
+        assert!(found("coalesce(a.b, 'none') == 'x'")[0].defaulted.is_some());
+        assert!(found("a.b | lower == 'x'")[0].defaulted.is_none());
+        let items = found("'x' in a | map(attribute='b')")[1].items.clone().expect("it is a list");
+        assert_eq!(items.links().collect::<Vec<_>>().len(), 3);
+        assert!(found("'x' == a")[1].items.is_none());
     }
 }

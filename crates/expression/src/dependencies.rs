@@ -47,6 +47,13 @@ impl Reference {
         Self { path, suffix, optional }
     }
 
+    /// The path without its last link, and that link; `None` for the whole scope.
+    pub fn split_last(&self) -> Option<(Self, Link)> {
+        let mut links: Vec<Link> = self.links().collect();
+        let last = links.pop()?;
+        Some((Self::new(links, self.optional), last))
+    }
+
     /// All links of the path.
     pub fn links(&self) -> impl Iterator<Item = Link> + '_ {
         self.path.iter().cloned().map(Link::Name).chain(self.suffix.iter().cloned())

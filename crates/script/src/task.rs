@@ -20,8 +20,10 @@ use crate::worker::transport::{RequestReader, protocol_error, write};
 
 /// The size of one read, in bytes.
 const CHUNK: usize = 128 * 1024;
-/// The signals by which a process ends that gets no memory: it aborts, and the filter of system calls may end it before that.
-const OUT_OF_MEMORY: [i32; 2] = [6, 31];
+/// The signal by which a process ends that gets no memory: it aborts.
+const SIGABRT: i32 = 6;
+/// The signal by which the filter of system calls ends a process.
+const SIGSYS: i32 = 31;
 
 /// A task that a worker can run.
 #[derive(Clone, Copy, Debug)]
@@ -91,9 +93,12 @@ pub enum TaskError {
     /// The task did not end in time.
     #[error("it takes too long")]
     TimedOut,
-    /// The process needed more memory than it may have, or made a system call that it may not: both end it alike.
+    /// The process needed more memory than it may have.
     #[error("it needs too much memory")]
     OutOfMemory,
+    /// The process made a system call that it may not make.
+    #[error("the process that did it made a system call that workers may not make")]
+    Forbidden,
     /// The process ended otherwise, or broke the protocol.
     #[error("the process that did it {0}")]
     Broken(String),
@@ -192,10 +197,11 @@ impl RunningTask {
         // A process that closed its end and goes on is ended here. If it has ended by itself, its own status stays.
         let _ = self.child.kill();
         match self.child.wait() {
-            Ok(status) if status.signal().is_some_and(|signal| OUT_OF_MEMORY.contains(&signal)) => {
-                TaskError::OutOfMemory
-            }
-            Ok(status) => TaskError::Broken(describe(status)),
+            Ok(status) => match status.signal() {
+                Some(SIGABRT) => TaskError::OutOfMemory,
+                Some(SIGSYS) => TaskError::Forbidden,
+                _ => TaskError::Broken(describe(status)),
+            },
             Err(error) => TaskError::Broken(format!("is gone: {error}")),
         }
     }

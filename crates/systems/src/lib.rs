@@ -43,7 +43,7 @@ mod watched;
 use connector::Registry;
 use text::diagnostic::Report;
 
-pub use sql::{Dialect, Piece, Statement, StatementError, table_of_once};
+pub use sql::{Dialect, Piece, Statement, StatementError, index_of_once, table_of_once};
 
 /// Adds the connectors of this crate.
 ///

@@ -143,7 +143,7 @@ pub(super) fn computed(size: usize) -> String {
     for number in 0..size {
         let _ = writeln!(
             text,
-            "  - action: log.info\n    with: {{message: step {number}}}\n    timeout: ${{{{ trigger.results.body.data.quantity + 29 }}}}"
+            "  - action: log.info\n    with: {{message: step {number}}}\n    timeout: ${{{{ (trigger.results.body.data.quantity + 29) ~ 's' }}}}"
         );
     }
     text

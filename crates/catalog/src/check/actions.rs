@@ -1,6 +1,6 @@
 //! Checks action calls against the actions' declarations.
 
-use connector::{EventSource, EventSpec, InputProblem, Registry, StaticInputs};
+use connector::{InputProblem, Registry, StaticInputs};
 use expression::Template;
 use language::load::Unreadable;
 use model::action::InputSpec;
@@ -12,7 +12,7 @@ use value::Value;
 use super::context::{CheckContext, ConnectionLookup};
 use super::events::{ambiguous, unknown_event};
 use super::own_event::{connector_of, possible_event};
-use super::{engine_events, input_value};
+use super::{engine_events, input_value, stream};
 
 /// Checks all action calls in the file.
 pub(super) fn check(
@@ -22,7 +22,7 @@ pub(super) fn check(
 ) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     automation.triggers.iter().for_each(|one| trigger(&one.on, context, &mut found));
-    several_consumers(automation, &mut found);
+    stream::several_consumers(automation, &mut found);
     let defaults = automation.declared_defaults.iter().filter_map(|declared| declared.connections.as_ref());
     // The error at `defaults` says so.
     let is_default_absent = defaults
@@ -93,44 +93,7 @@ fn check_event(event: &EventTrigger, context: &CheckContext<'_>, found: &mut Vec
     if let Some(name) = EngineEventName::find(name) {
         engine_events::check(event, name, context, found);
     }
-    unused_settings(event, spec, found);
-}
-
-/// Reports the keys of an event that another kind of event has.
-fn unused_settings(event: &EventTrigger, spec: &EventSpec, found: &mut Vec<Diagnostic>) {
-    let every = event.every.map(|(_, span)| ("every", span));
-    let start = event.start.map(|(_, span)| ("start", span));
-    let deliver = event.deliver.map(|(_, span)| ("deliver", span));
-    let all = [every, start, deliver].into_iter().flatten().chain(event.stream.keys()).collect();
-    let (reason, keys): (&str, Vec<(&str, Span)>) = match &spec.source {
-        EventSource::Hook(_) => ("is not polled, the other system sends it", all),
-        EventSource::Engine => ("is not polled, the engine has it", all),
-        EventSource::Poll(_) => ("is polled, and no message of a broker", event.stream.keys().collect()),
-        EventSource::Stream(broker) => {
-            let start = start.filter(|_| !broker.starts);
-            ("is not polled, a broker brings it", every.into_iter().chain(start).collect())
-        }
-    };
-    for (key, span) in keys {
-        let message = format!("`{key}` has no effect: `{}` {reason}", spec.name);
-        found.push(Diagnostic::warning("unused-setting", message, span).help("remove it"));
-    }
-}
-
-/// Reports several consumers of an automation whose executions are ordered.
-fn several_consumers(automation: &Automation, found: &mut Vec<Diagnostic>) {
-    if automation.concurrency.is_none() {
-        return;
-    }
-    let events = automation.triggers.iter().filter_map(|trigger| match &trigger.on {
-        Trigger::Event(event) => event.stream.consumers,
-        _ => None,
-    });
-    for (_, span) in events.filter(|(count, _)| *count > 1) {
-        let message = "`consumers` above 1 and `concurrency` exclude each other: its executions are ordered in one place";
-        let help = "remove `consumers`, or remove `concurrency` and let the executions run at the same time";
-        found.push(Diagnostic::error("conflicting-keys", message, span).help(help));
-    }
+    stream::check(event, spec, context.source, found);
 }
 
 /// Connection requirements of an action or event.

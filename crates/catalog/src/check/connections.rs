@@ -145,6 +145,7 @@ fn check_connection_inputs(
     if unreadable.has("with") {
         return;
     }
+    super::server::check(connection, kind, found);
     let required = kind.inputs.iter().map(|input| &input.spec);
     for input in required.filter(|input| input.required && input.default.is_none()) {
         if !given.contains(&input.name.as_str()) {

@@ -7,12 +7,13 @@ use std::time::Duration;
 use anyhow::Context as _;
 use catalog::Catalog;
 use clap::Args;
+use connector::Registry;
 use engine::Engine;
 use runtime::{Clock, ClusterClock, SystemClock};
 use server::{Addresses, Server};
 use store::Store;
 use telemetry::Telemetry;
-use text::diagnostic::Report;
+use text::diagnostic::{Diagnostic, Report};
 
 use super::Subcommand;
 use crate::context::Context;
@@ -263,6 +264,25 @@ fn loaded(catalog: &Catalog, engine: &Engine) -> String {
     format!("{automations}, {connections}{broken}{of}")
 }
 
+/// The code of the warning about a name that the program was built without.
+const NOT_BUILT: &str = "not-built";
+
+/// Returns the line about names that the program was built without, each with a file that uses it.
+fn unbuilt_line(registry: &Registry, unbuilt: &BTreeSet<(String, String)>) -> String {
+    let mut files: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (name, path) in unbuilt {
+        files.entry(name).or_default().push(path);
+    }
+    let features: BTreeSet<&str> = files.keys().filter_map(|name| registry.missing_feature(name)).collect();
+    let names: Vec<String> =
+        files.iter().map(|(name, files)| format!("{name} ({})", files.join(", "))).collect();
+    format!(
+        "This program was built without {}. What uses them fails: take a released program, which has all, or build it with `cargo build --release -p cli --features {}`.",
+        names.join(", "),
+        features.into_iter().collect::<Vec<_>>().join(",")
+    )
+}
+
 /// Prints problems of files once, when they appear.
 struct Reporter {
     /// If the log is for programs, problems are only logged.
@@ -271,6 +291,8 @@ struct Reporter {
     shown: BTreeMap<String, Arc<Report>>,
     /// The messages of missing secrets that one line has told of, by path.
     summarised: BTreeMap<String, Vec<String>>,
+    /// The names that the program was built without and one line has told of, each with the file that uses it.
+    unbuilt: BTreeSet<(String, String)>,
 }
 
 /// The number of missing secrets that are shown with their lines. More of them, as in a new copy of a project, are named in one line.
@@ -303,6 +325,29 @@ impl Reporter {
         Vec::new()
     }
 
+    /// Names in one line what the program was built without, if files use several such names, and takes it out of their reports.
+    fn summarise_unbuilt(&mut self, registry: &Registry, grave: &mut BTreeMap<String, Arc<Report>>) {
+        let is_unbuilt = |found: &Diagnostic| found.code == NOT_BUILT;
+        let mut unbuilt = BTreeSet::new();
+        for (path, report) in grave.iter() {
+            let found = report.diagnostics().iter().filter(|found| is_unbuilt(found));
+            let names = found.filter_map(|found| found.message.split('`').nth(1));
+            unbuilt.extend(names.map(|name| (name.to_owned(), path.clone())));
+        }
+        if unbuilt.len() < 2 {
+            self.unbuilt.clear();
+            return;
+        }
+        for report in grave.values_mut().filter(|report| report.diagnostics().iter().any(is_unbuilt)) {
+            *report = Arc::new(Report::clone(report).without(NOT_BUILT));
+        }
+        grave.retain(|_, report| report.has_errors() || report.warning_count() > 0);
+        if !unbuilt.is_subset(&self.unbuilt) {
+            output::say(format_args!("{}\n", unbuilt_line(registry, &unbuilt)));
+        }
+        self.unbuilt = unbuilt;
+    }
+
     /// Logs missing secrets, each once while it is missing.
     fn log(&mut self, missing: &[Report]) {
         let now: BTreeMap<String, Arc<Report>> = missing
@@ -319,7 +364,12 @@ impl Reporter {
     }
 
     fn new(format: LogFormat) -> Self {
-        Self { silent: format == LogFormat::Json, shown: BTreeMap::new(), summarised: BTreeMap::new() }
+        Self {
+            silent: format == LogFormat::Json,
+            shown: BTreeMap::new(),
+            summarised: BTreeMap::new(),
+            unbuilt: BTreeSet::new(),
+        }
     }
 
     fn report(&mut self, engine: &Engine) {
@@ -332,6 +382,7 @@ impl Reporter {
         let grave = catalog.reports().filter(|report| report.has_errors() || report.warning_count() > 0);
         let mut grave: BTreeMap<String, Arc<Report>> =
             grave.map(|report| (report.source().path().to_owned(), report.clone())).collect();
+        self.summarise_unbuilt(catalog.registry(), &mut grave);
         for report in self.summarise(missing) {
             let path = report.source().path().to_owned();
             let whole = match grave.get(&path) {
@@ -354,5 +405,37 @@ impl Reporter {
         if had_some && self.shown.is_empty() {
             output::say(paint(GOOD, "no problem is left in any file"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_names_all_that_the_program_was_built_without_with_its_files() {
+        let registry = Registry::builtin().expect("the connectors load");
+        let registry = registry.without_feature("mysql", "mysql").without_feature("mail.imap", "mail");
+        let report = |path: &str, names: &[&str]| {
+            let text = "type: mysql";
+            let source = Arc::new(text::diagnostic::Source::new(path, text));
+            let found = names.iter().map(|name| {
+                let message = format!("this program was built without `{name}`: what uses it fails");
+                Diagnostic::warning(NOT_BUILT, message, text::Span::new(6, 11))
+            });
+            (path.to_owned(), Arc::new(Report::new(source, found)))
+        };
+        let mut reporter = Reporter::new(LogFormat::Text);
+        let mut grave = BTreeMap::from([report("connections/a.yaml", &["mysql"])]);
+        reporter.summarise_unbuilt(&registry, &mut grave);
+        assert_eq!(grave.len(), 1, "one is shown with its line");
+        grave
+            .extend([report("connections/b.yaml", &["mysql"]), report("connections/c.yaml", &["mail.imap"])]);
+        reporter.summarise_unbuilt(&registry, &mut grave);
+        assert!(grave.is_empty());
+        assert_eq!(
+            unbuilt_line(&registry, &reporter.unbuilt),
+            "This program was built without mail.imap (connections/c.yaml), mysql (connections/a.yaml, connections/b.yaml). What uses them fails: take a released program, which has all, or build it with `cargo build --release -p cli --features mail,mysql`."
+        );
     }
 }

@@ -111,6 +111,12 @@ fn the_table_of_once_is_printed_for_each_database() {
             printed.starts_with("create table if not exists cogwork_once (") && printed.ends_with(";\n"),
             "{printed}"
         );
+        assert!(
+            printed
+                .lines()
+                .nth(1)
+                .is_some_and(|line| line.starts_with("-- ") && line.contains("cogwork_once_at"))
+        );
     }
     project.cogwork(&["connections", "prepare", "nowhere"]).exits(1);
 }

@@ -284,6 +284,12 @@ impl ResolvedConnection {
 }
 
 impl ConnectionType {
+    /// Returns true if its requests go to a base URL: a system with a protocol of its own has none.
+    #[must_use]
+    pub fn has_base_url(&self) -> bool {
+        !matches!(self.base, Base::None)
+    }
+
     /// Returns the input called `name`.
     #[must_use]
     pub fn input(&self, name: &str) -> Option<&ConnectionInput> {

@@ -67,7 +67,22 @@ impl Generations {
         self.state().taken.clone()
     }
 
-    fn running(&self) -> Option<Generation> {
+    /// Notes the generation that is about to be put in force.
+    pub(crate) fn begin(&self, generation: Generation) {
+        self.state().taken = Some(generation);
+    }
+
+    /// Notes that the generation was put in force, or refused.
+    pub(crate) fn end(&self) {
+        self.state().taken = None;
+    }
+
+    /// Notes the generation in force, with the folder of its files.
+    pub(crate) fn run(&self, generation: Generation, dir: PathBuf) {
+        self.state().running = Some((generation, dir));
+    }
+
+    pub(crate) fn running(&self) -> Option<Generation> {
         self.state().running.as_ref().map(|(generation, _)| generation.clone())
     }
 }
@@ -196,17 +211,20 @@ impl Engine {
             .map_err(|error| format!("its files cannot be written: {error}"))?;
         let put_in_force = |next: &Successor| self.put_in_force(next.after.clone(), &next.reload);
         let (store, in_force) = (&**self.store(), || self.catalog());
-        self.generations.state().taken = Some(generation.clone());
+        self.generations.begin(generation.clone());
         let moved = self.loader().clone().move_to(&dir, store, in_force, put_in_force).await;
-        self.generations.state().taken = None;
+        self.generations.end();
         let successor = match moved {
             Ok(Move::Done(successor)) => successor,
             Ok(Move::Refused(reports)) => return Err(first_error(&reports)),
-            Err(error) => return Err(error.to_string()),
+            Err(error) => {
+                self.context().lost(&error);
+                return Err(error.to_string());
+            }
         };
         let Generation { author, note, .. } = &generation;
         tracing::info!(generation = number, author, note, "deployed definitions are in force");
-        self.generations.state().running = Some((generation, dir));
+        self.generations.run(generation, dir);
         folders.keep_latest(number).await;
         let Some(next) = successor else {
             let generation = self.catalog().generation();

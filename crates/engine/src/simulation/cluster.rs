@@ -18,6 +18,7 @@ use store::NodeId;
 use tokio::sync::Notify;
 
 use super::callers::Callers;
+use super::loader::{Deployments, NodeLoader};
 use super::process_life::{ExternalEvent, SimulationState, start};
 use super::random::Random;
 use super::world::{Outside, World};
@@ -42,6 +43,7 @@ struct SimulatedNode {
     runtime: Arc<Runtime>,
     engine: Engine,
     callers: Callers,
+    loader: NodeLoader,
     /// True once it has started and takes requests.
     is_ready: Arc<AtomicBool>,
     /// True while it stands still.
@@ -52,7 +54,7 @@ struct SimulatedNode {
 
 impl SimulatedNode {
     /// Starts a daemon, which joins the others.
-    fn join(state: &SimulationState, outside: Outside) -> Self {
+    fn join(state: &SimulationState, deployments: &Arc<Deployments>, outside: Outside) -> Self {
         let idle = Arc::new(Notify::new());
         let parked = idle.clone();
         let tokio = tokio::runtime::Builder::new_current_thread()
@@ -64,14 +66,40 @@ impl SimulatedNode {
         let callers = Callers::new(&state.world, &state.program, &state.clock, &engine);
         let (is_ready, is_frozen, is_dead) = (Arc::new(AtomicBool::new(false)), false, false);
         let starts = is_ready.clone();
-        let joined =
-            Self { node, outside, tokio, idle, runtime, engine, callers, is_ready, is_frozen, is_dead };
-        joined.put_in_force(state);
+        let loader = NodeLoader {
+            node,
+            world: state.world.clone(),
+            program: state.program.clone(),
+            deployments: deployments.clone(),
+            runtime: runtime.clone(),
+            engine: engine.clone(),
+            hint: Arc::default(),
+        };
+        let joined = Self {
+            node,
+            outside,
+            tokio,
+            idle,
+            runtime,
+            engine,
+            callers,
+            loader,
+            is_ready,
+            is_frozen,
+            is_dead,
+        };
         let (runtime, engine) = (joined.runtime.clone(), joined.engine.clone());
         let (has_schedule, has_outbox) = (state.program.has_schedule, state.program.has_outbox());
         let has_watch = state.program.has_watch;
+        let loader = joined.loader.clone();
+        if !has_watch {
+            joined.put_in_force(state);
+        }
         // As `Engine::start` does.
         joined.tokio.spawn(async move {
+            if has_watch && !loader.take_newest().await {
+                return;
+            }
             let recovered = async {
                 runtime.peers.join().await?;
                 runtime.admission.recover_unfinished().await
@@ -86,6 +114,7 @@ impl SimulatedNode {
                     }
                     if has_watch {
                         engine.ingress().start_watch();
+                        runtime.context.tracker.spawn(loader.follow());
                     }
                     runtime.start_tasks();
                     starts.store(true, Ordering::Relaxed);
@@ -133,6 +162,7 @@ struct ClusterSimulation {
     gone: Vec<(NodeId, Outside)>,
     /// Faults that are left.
     faults: u32,
+    deployments: Arc<Deployments>,
 }
 
 impl ClusterSimulation {
@@ -153,7 +183,9 @@ impl ClusterSimulation {
             interruptions: 1000,
         };
         let faults = random.below(5);
-        Self { state, random, nodes: Vec::new(), gone: Vec::new(), faults }
+        let deployments = Arc::new(Deployments::default());
+        deployments.deploy(0);
+        Self { state, random, nodes: Vec::new(), gone: Vec::new(), faults, deployments }
     }
 
     /// A simulation in which executions have to wait for slots.
@@ -172,7 +204,7 @@ impl ClusterSimulation {
         // A restart takes time: ids within a millisecond are ordered only within one process.
         self.state.clock.advance(Duration::from_millis(1));
         let outside = self.state.world.begin_life(until_crash, is_faulty, Arc::default());
-        self.nodes.push(SimulatedNode::join(&self.state, outside));
+        self.nodes.push(SimulatedNode::join(&self.state, &self.deployments, outside));
     }
 
     /// Runs until nothing is left to do.
@@ -188,7 +220,8 @@ impl ClusterSimulation {
                 return Err(failure);
             }
             if self.is_complete() {
-                return oracle::check_cluster(&self.state.world, &self.state.program);
+                let deployed = self.deployments.get();
+                return oracle::check_cluster(&self.state.world, &self.state.program, &deployed);
             }
         }
         Err(format!("it does not come to rest: {}", self.left()))
@@ -208,6 +241,10 @@ impl ClusterSimulation {
                 self.settle();
                 self.move_clock();
             }
+        }
+        if self.state.program.has_watch && self.random.one_in(24) {
+            let nodes = self.nodes.len() as u32;
+            self.nodes[self.random.below(nodes) as usize].loader.hint.notify_one();
         }
         self.bury();
     }
@@ -250,7 +287,13 @@ impl ClusterSimulation {
             ExternalEvent::Set(hours) => self.state.clock.step(jiff::SignedDuration::from_hours(hours)),
             ExternalEvent::ReloadSummary => {
                 self.state.version = 1 - self.state.version;
-                self.nodes.iter().for_each(|node| node.put_in_force(&self.state));
+                if self.state.program.has_watch {
+                    self.deployments.deploy(self.state.version);
+                    let hears = self.nodes.iter().filter(|_| self.random.one_in(2));
+                    hears.for_each(|node| node.loader.hint.notify_one());
+                } else {
+                    self.nodes.iter().for_each(|node| node.put_in_force(&self.state));
+                }
             }
             ExternalEvent::Settles => self.settle(),
             call => {
@@ -339,7 +382,15 @@ impl ClusterSimulation {
         if !self.state.external_events.is_empty() {
             return false;
         }
-        let is_waiting = |node: &SimulatedNode| node.is_frozen || node.is_dead || node.callers.count() > 0;
+        let has_watch = self.state.program.has_watch;
+        let behind = self.nodes.iter().filter(|node| has_watch && !node.loader.is_current());
+        behind.for_each(|node| node.loader.hint.notify_one());
+        let is_waiting = |node: &SimulatedNode| {
+            node.is_frozen
+                || node.is_dead
+                || node.callers.count() > 0
+                || has_watch && !node.loader.is_current()
+        };
         self.state.world.is_done() && !self.nodes.iter().any(is_waiting)
     }
 
@@ -443,6 +494,19 @@ fn silences_of_a_cluster_are_told() {
         told += watch::told(&world);
     }
     assert!(told > 4, "{told}");
+}
+
+/// Nodes take deployed generations late, twice or never; the oracle counts each change once.
+#[test]
+fn changes_of_a_cluster_are_told_once() {
+    let mut told = 0;
+    for seed in (0..4000).filter(|seed| program::generate(*seed).has_watch) {
+        let simulation = ClusterSimulation::new(seed);
+        let world = simulation.state.world.clone();
+        run(simulation, seed);
+        told += watch::changes(&world);
+    }
+    assert!(told > 100, "{told}");
 }
 
 #[test]

@@ -19,6 +19,7 @@
 mod callers;
 mod cluster;
 mod generator;
+mod loader;
 mod oracle;
 mod poison;
 mod process_life;

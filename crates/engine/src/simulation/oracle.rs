@@ -13,6 +13,7 @@ use store::{ExecutionFilter, ExecutionRow, Page};
 use value::Value;
 
 use super::generator::{CONSUMERS, HANDLER, RENAMED, SECOND};
+use super::loader::Deployed;
 use super::program::{Closing, Program};
 use super::watch;
 use super::world::{Effect, World};
@@ -66,9 +67,10 @@ pub(super) fn check_invariants(world: &World, program: &Program, now: Timestamp)
 
 /// Checks all final invariants of several engines. Instants that pass while a schedule has no node may be left out. Changes are told
 /// by the loader of each node, which has none here.
-pub(super) fn check_cluster(world: &World, program: &Program) -> Result<(), String> {
+pub(super) fn check_cluster(world: &World, program: &Program, deployed: &Deployed) -> Result<(), String> {
     if program.has_watch {
         watch::check_silences(world, &rows(world))?;
+        watch::check_changes(world, &rows(world), deployed)?;
     }
     check_once(&check_executions(world, program)?)
 }

@@ -1,6 +1,6 @@
 //! The oracle of changes and silences: each is told once, and nothing is written while all is well.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::FutureExt as _;
 use jiff::{SignedDuration, Timestamp};
@@ -11,6 +11,7 @@ use store::ExecutionRow;
 use value::Value;
 
 use super::generator::{CHANGED, CHANGES, QUIET_AUTOMATION, SILENCE, SILENCES};
+use super::loader::Deployed;
 use super::world::World;
 
 /// The longest time after the deadline of a silence until it is told: the engine may crash meanwhile, or try again.
@@ -45,6 +46,49 @@ pub(super) fn check(world: &World, rows: &[ExecutionRow], now: Timestamp) -> Res
         }
     }
     check_gaps(world, &check_silences(world, rows)?, now)
+}
+
+/// Checks that a handler heard once of each change between the generations that nodes of a cluster have loaded. One execution may stand
+/// for several changes, so they are counted.
+pub(super) fn check_changes(world: &World, rows: &[ExecutionRow], deployed: &Deployed) -> Result<(), String> {
+    let mut told = BTreeMap::from(CHANGED.map(|name| (name.to_owned(), 0)));
+    for event in of(world, rows, CHANGES) {
+        let text = |path: &str| event.data.path(path).map(|value| value.to_text().to_string());
+        let (kind, count) = (text("kind"), text("count").and_then(|count| count.parse::<usize>().ok()));
+        match (text("automation.id").and_then(|name| told.get_mut(&name)), kind.as_deref(), count) {
+            (Some(told), Some("changed"), Some(count)) => *told += count,
+            _ => return Err(format!("`{}` was told, which did not happen", event.id)),
+        }
+    }
+    // Another node may have told of a later generation before one of these: then it is not told.
+    let (begun, certain) =
+        (deployed.begun.iter(), deployed.loaded.iter().filter(|(_, is_certain)| **is_certain));
+    let (begun, certain) =
+        (deployed.versions_of(begun), deployed.versions_of(certain.map(|(number, _)| number)));
+    let (least, most) = (changes_between(&certain), changes_between(&begun));
+    // What is told first is unknown if no node told of the first generation before another began to load the next one.
+    let is_known = begun.first().is_some_and(|first| certain.first() == Some(first));
+    let is_odd = |told: usize| told % 2 == 1;
+    for (name, told) in told {
+        let ends_right = !is_known || is_odd(told) == (certain.first() != certain.last());
+        if told < least || told > most || !ends_right {
+            return Err(format!(
+                "`{name}` was told {told} times to have changed: the generations that were loaded change it at least {least} \
+                 times, and all of them {most} times"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The number of generations whose files differ from those of the one before.
+fn changes_between(versions: &[usize]) -> usize {
+    versions.windows(2).filter(|pair| pair[0] != pair[1]).count()
+}
+
+/// The number of executions that heard of changes.
+pub(super) fn changes(world: &World) -> usize {
+    of(world, &super::oracle::rows(world), CHANGES).len()
 }
 
 /// The starts of the silences of the Automation that were told, and the times at which one can have begun.

@@ -382,7 +382,7 @@ async fn an_event_subscription_exists_only_while_somebody_listens() {
 }
 
 /// A connector whose bots have one webhook each, which another subscription replaces.
-fn connector_of_bots(peer: &Peer) -> String {
+pub(crate) fn connector_of_bots(peer: &Peer) -> String {
     let text = include_str!("../../../connector/manifests/telegram.yaml");
     text.replace("connector: telegram", "connector: bots").replace("https://api.telegram.org", &peer.base)
 }

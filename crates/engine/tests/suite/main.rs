@@ -9,6 +9,7 @@
 mod common;
 mod connections;
 mod crashes;
+mod waiting_events;
 mod watched;
 
 mod acceptance;
@@ -72,6 +73,7 @@ mod scaffold;
 mod schedules;
 mod schemas;
 mod secret_outages;
+mod secret_rotations;
 mod shared_shards;
 mod silences;
 mod slips;
@@ -79,6 +81,7 @@ mod snapshots;
 mod sql;
 mod sql_wake;
 mod stores;
+mod system_mistakes;
 mod transfer;
 mod trials;
 mod uploads;

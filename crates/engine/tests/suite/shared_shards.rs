@@ -8,8 +8,9 @@ use model::AutomationId;
 use store::conformance::{PostgresServer, PostgresSpace};
 use store::{Options, OutboxRow};
 
-use crate::common::{Peer, Project, call, rows, soon, stop, until_async};
+use crate::common::{Peer, Project, call, rows, soon, stop, until, until_async};
 use crate::hooks::{post, text, tokens};
+use crate::listening::connector_of_bots;
 
 pub(crate) async fn daemon(space: &PostgresSpace, yaml: &str) -> (Project, Engine) {
     let project = Project::with(yaml);
@@ -105,6 +106,63 @@ async fn an_event_is_delivered_at_once_by_the_daemon_that_has_the_shard_of_its_n
     let mut started: Vec<String> = rows(other).await.iter().map(|row| row.trigger.to_string()).collect();
     started.sort();
     assert_eq!(started, (0..8).map(|number| format!("t{number}")).collect::<Vec<_>>());
+    for (_, engine) in daemons {
+        stop(engine).await;
+    }
+}
+
+/// Two automations at different daemons have the one webhook of a bot in turn. When the later one is removed, its daemon gives the
+/// webhook back to the earlier one, whose daemon hears of nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_only_webhook_of_a_bot_goes_back_to_the_automation_of_another_daemon() {
+    const FILE: &str = "trigger: {event: bots.update, connection: bot}\nsteps: []\n";
+    let server = PostgresServer::start();
+    let space = server.space();
+    let mut peer = Peer::new().await;
+    let project = || {
+        let mut project = Project::with(FILE);
+        project.settings.public_url = Some("https://hooks.example.com".to_owned());
+        std::fs::create_dir(project.path("connectors")).expect("a folder");
+        project.write("connectors/bots.yaml", &connector_of_bots(&peer));
+        project.write("connections/bot.yaml", "type: bots.bot\nwith: {token: t}\n");
+        project
+    };
+    let (first, second) = (project(), project());
+    let daemons = [start_on_server(&first, &space).await, start_on_server(&second, &space).await];
+    let (live, _) = tokens(&daemons[0]);
+    let mut expect = async |line: &str, token: Option<&str>| {
+        let asked = peer.next_request().await;
+        assert_eq!(asked.line, format!("POST /bott/{line}"));
+        let body = String::from_utf8_lossy(&asked.body).into_owned();
+        assert!(token.is_none_or(|token| body.contains(&format!("/trigger/{token}"))), "{body}");
+        asked.answer(200, r#"{"ok": true, "result": true}"#).await;
+    };
+    expect("setWebhook", Some(&live)).await;
+    let daemons: Vec<(Project, Engine)> = [first, second].into_iter().zip(daemons).collect();
+    shared(&daemons).await;
+    let has =
+        |engine: &Engine, name: &str| engine.peers().shards.has(&AutomationId::parse(name).expect("an id"));
+    let names: Vec<String> = (0..64).map(|number| format!("later{number}")).collect();
+    let owner = daemons.iter().position(|(_, engine)| has(engine, "test")).expect("an owner");
+    let later = names.iter().find(|name| has(&daemons[1 - owner].1, name)).expect("another daemon has one");
+    let other = &daemons[1 - owner].1;
+    for (project, engine) in &daemons {
+        project.write(&format!("automations/{later}.yaml"), FILE);
+        engine.reload().await;
+    }
+    expect("setWebhook", None).await;
+    until(|| {
+        let all = other.ingress().subscriptions();
+        all.iter().any(|one| one.trigger.automation.as_str() == later && !one.remote.is_null())
+    })
+    .await;
+    for (project, engine) in &daemons {
+        std::fs::remove_file(project.path(&format!("automations/{later}.yaml"))).expect("it is removed");
+        engine.reload().await;
+    }
+    expect("setWebhook", Some(&live)).await;
+    until(|| other.ingress().subscriptions().iter().all(|one| one.trigger.automation.as_str() != later))
+        .await;
     for (_, engine) in daemons {
         stop(engine).await;
     }

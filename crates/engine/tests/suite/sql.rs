@@ -227,11 +227,35 @@ fn mistakes_in_transactions_and_inserts_are_found_at_their_places() {
             "wrong-input sql,wrong-input m",
         ),
         ("{sql: 'select :x as x', rows: [{x: 1}]}", ""),
+        ("{sql: 'select :x as x', rows: [{x: 1}, {y: 1}]}", "wrong-input rows"),
+        ("{sql: 'select :x as x', rows: [{x: 1, y: 1}]}", "wrong-input rows"),
+        ("{sql: 'select :x as x', rows: []}", "wrong-input rows"),
+        ("{sql: 'select :x as x', params: {x: 1}, rows: [{x: 2}]}", "wrong-input rows"),
+        ("{sql: 'select :x as x', params: {x: 1}, rows: [{x: 2}, {}]}", ""),
+        ("{id: a, sql: 'select 1 as x'}, {id: a, sql: 'select 2 as y'}", "wrong-input id"),
+        (
+            "{id: a, sql: 'insert into t (n) values (1)'}, {sql: 'select :x as x', from: {x: {result: a, column: total}}}",
+            "wrong-input x",
+        ),
+        (
+            "{id: a, sql: 'insert into t (n) values (1) returning n, m'}, {sql: 'select :x as x', from: {x: {result: a, column: k}}}",
+            "wrong-input x",
+        ),
+        (
+            "{id: a, sql: 'insert into t (n) values (1) returning N, m + 1 as k'}, {sql: 'select :x as x', from: {x: {result: a, column: k}}}",
+            "",
+        ),
+        (
+            "{id: a, sql: 'insert into t (n) values (1) returning *'}, {sql: 'select :x as x', from: {x: {result: a, column: k}}}",
+            "",
+        ),
         ("{sql: 'select ${{ 1 }} as x'}", "computed-statement sql"),
     ] {
         let found: Vec<&str> = expected.split(',').filter(|found| !found.is_empty()).collect();
         check_steps(&step("transaction", &format!("statements: [{statements}]")), &found);
     }
+    check_steps(&step("transaction", "statements: []"), &["wrong-input statements"]);
+    check_steps(&step("transaction", "statements: {sql: select 1 as x}"), &["wrong-input statements"]);
     check_steps(
         &step("insert", "table: '${{ execution.id }}', rows: [{a: 1}]"),
         &["computed-statement table"],

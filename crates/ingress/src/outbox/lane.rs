@@ -17,7 +17,8 @@ use crate::ingress::Ingress;
 
 /// The maximum number of events of one acceptance.
 const PAGE: u32 = 128;
-/// The maximum number of events that the triggers which take some are ahead of those which do not.
+/// The maximum number of events that the triggers which take some are ahead of those which could not. Events that wait for a trigger
+/// which is not in force do not count: it may not come back.
 const AHEAD: usize = 2048;
 /// The time after which an event is dropped for the triggers that have not taken it.
 const LONGEST: SignedDuration = SignedDuration::from_hours(24 * 7);
@@ -28,8 +29,8 @@ const NOT_STARTED: &str = "it could not start for 7 days";
 /// them get them again, as duplicates.
 #[derive(Default)]
 pub(super) struct Lane {
-    /// The triggers that have an event, by its place.
-    taken: BTreeMap<ExecutionId, BTreeSet<TriggerKey>>,
+    /// The triggers that have an event, by its place. Most events have equal ones, which are shared: many may wait.
+    taken: BTreeMap<ExecutionId, Arc<BTreeSet<TriggerKey>>>,
 }
 
 /// The result of a delivery.
@@ -138,7 +139,7 @@ impl Delivery<'_> {
         })
     }
 
-    /// Delivers events to each trigger that is in force now. Returns the number of events that are left.
+    /// Delivers events to each trigger that is in force now. Returns the number of events that one of them could not take.
     async fn deliver_page(&mut self, name: &str, rows: Vec<OutboxRow>) -> Result<usize, Error> {
         let consumers = self.ingress.context.event_consumers(name);
         let keys: BTreeSet<TriggerKey> = consumers.iter().map(Mount::key).collect();
@@ -158,7 +159,7 @@ impl Delivery<'_> {
             }
         }
         self.drop_old(&mut events, &keys).await?;
-        Ok(events.len())
+        Ok(events.iter().filter(|event| !self.lane.has_all(event, &keys)).count())
     }
 
     /// Delivers events to one trigger, and removes the ones that no other trigger is to get.
@@ -202,9 +203,7 @@ impl Delivery<'_> {
             return Ok(());
         }
         self.accept(mount, starts, delivered.clone()).await?;
-        for id in taken {
-            self.lane.taken.entry(id).or_default().insert(key.clone());
-        }
+        self.lane.take(&taken, &key);
         self.forget(&delivered);
         events.retain(|event| !delivered.contains(&event.row.id));
         Ok(())
@@ -277,6 +276,19 @@ impl Delivery<'_> {
 impl Lane {
     fn has(&self, id: ExecutionId, trigger: &TriggerKey) -> bool {
         self.taken.get(&id).is_some_and(|taken| taken.contains(trigger))
+    }
+
+    fn take(&mut self, events: &[ExecutionId], trigger: &TriggerKey) {
+        let mut last: Option<(Arc<BTreeSet<TriggerKey>>, Arc<BTreeSet<TriggerKey>>)> = None;
+        for id in events {
+            let before = self.taken.get(id).cloned().unwrap_or_default();
+            let after = match &last {
+                Some((known, after)) if *known == before => after.clone(),
+                _ => Arc::new(before.iter().chain([trigger]).cloned().collect()),
+            };
+            last = Some((before, after.clone()));
+            self.taken.insert(*id, after);
+        }
     }
 
     fn has_all(&self, event: &Event, triggers: &BTreeSet<TriggerKey>) -> bool {

@@ -2,14 +2,12 @@
 
 use connector::Message;
 use expression::Expression;
-use model::automation::EventTrigger;
+use model::automation::{EventTrigger, StreamSettings};
 use sha2::{Digest as _, Sha256};
 use value::{Budget, Data, File, JsonLimits, Map, Value};
 
 /// The default of `maxBody`, in bytes.
 const USUAL_BODY: usize = 1 << 20;
-/// The largest `maxBody`, in bytes.
-const MAX_BODY: usize = 8 << 20;
 
 /// The form of `body`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,9 +76,9 @@ impl Reading {
             None => USUAL_BODY,
             Some(text) => {
                 let size = text::units::parse_size(&text).map_err(|error| format!("`maxBody`: {error}"))?;
-                usize::try_from(size)
-                    .ok()
-                    .filter(|size| (1..=MAX_BODY).contains(size))
+                Some(size)
+                    .filter(|size| (1..=StreamSettings::MAX_BODY).contains(size))
+                    .and_then(|size| usize::try_from(size).ok())
                     .ok_or_else(|| format!("`maxBody` must be from 1 byte to 8MiB, found `{text}`"))?
             }
         };

@@ -1,5 +1,6 @@
 //! Calls the connector's actions that subscribe, unsubscribe and list subscriptions.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use connector::{Call, LogSink, SubscribedEvent};
@@ -180,8 +181,13 @@ impl Ingress {
         }
         let catalog = self.context.catalog.load_full();
         let hook = event_hook(&catalog, &subscription.event)?;
-        if self.replacement(&catalog, &hook, subscription).await.map_err(|error| error.to_string())?.is_some()
+        if let Some(other) =
+            self.replacement(&catalog, &hook, subscription).await.map_err(|error| error.to_string())?
         {
+            // The node that has it does not hear of this removal.
+            if !self.peers.shards.has(&other.trigger.automation) {
+                self.subscribe_for_other_node(&catalog, &hook, subscription, other).await?;
+            }
             return Ok(());
         }
         if subscription.remote.is_null() {
@@ -223,6 +229,22 @@ impl Ingress {
         Ok(others.into_iter().filter(same).max_by_key(|other| other.since))
     }
 
+    /// Subscribes again for a subscription of another node that is to be in force where `removed` was.
+    async fn subscribe_for_other_node(
+        &self,
+        catalog: &Catalog,
+        hook: &SubscribedEvent,
+        removed: &Subscription,
+        other: Subscription,
+    ) -> Result<(), String> {
+        let (id, url) = (other.id.clone(), other.url.clone());
+        self.create_subscription(&Subscription { requested: true, ..other }).await?;
+        match self.replacement(catalog, hook, removed).await.map_err(|error| error.to_string())? {
+            Some(now) if now.id == id && now.url == url => Ok(()),
+            _ => Err("the subscription that takes its place changed meanwhile".to_owned()),
+        }
+    }
+
     /// Subscribes again for the subscription that is to be in force where `removed` was.
     pub(super) async fn subscribe_again(&self, removed: &Subscription) {
         if removed.remote.is_null() && !removed.requested {
@@ -235,8 +257,8 @@ impl Ingress {
             Ok(None) => return,
             Err(error) => return self.context.lost(&error),
         };
-        if self.subscriptions.get(&again.id).is_none() {
-            // Another node sees to it.
+        // For another node it was done before the removal. An entry in memory may be from a time when this node had the shard.
+        if !self.peers.shards.has(&again.trigger.automation) {
             return;
         }
         (again.remote, again.requested, again.failures) = (Value::Null, false, 0);
@@ -361,9 +383,11 @@ impl Ingress {
             files: self.context.file_access(),
             time_left: None,
         };
+        let renewed = OnceLock::new();
+        let called = self.connections.call_renewing(catalog, (call, &renewed), |call| action.call(call));
         tokio::select! {
             biased;
-            result = action.call(call) => result,
+            result = called => result,
             () = self.context.clock.sleep_for(DEADLINE) => {
                 Err(wrong(format!("there was no answer within {}", text::units::format_duration(DEADLINE))))
             }

@@ -230,6 +230,8 @@ pub struct StreamSettings {
 impl StreamSettings {
     /// The maximum number of consumers of a trigger.
     pub const MAX_CONSUMERS: u32 = 16;
+    /// The largest `maxBody`, in bytes.
+    pub const MAX_BODY: u64 = 8 << 20;
 
     /// Returns the keys that are set, with their spans.
     pub fn keys(&self) -> impl Iterator<Item = (&'static str, Span)> {

@@ -34,6 +34,13 @@ const TASKS: &[Task] = &[
         },
     },
     Task {
+        name: "connects",
+        run: |channel| {
+            let _ = std::net::UdpSocket::bind("127.0.0.1:0");
+            channel.send(&[b"it was not ended"])
+        },
+    },
+    Task {
         name: "opens",
         run: |channel| {
             let is_open = std::fs::File::open("/proc/self/status").is_ok();

@@ -212,7 +212,28 @@ mod linux {
         let not_executable = SeccompRule::new(vec![not_executable.map_err(say)?]).map_err(say)?;
         rules.insert(libc::SYS_mmap, vec![not_executable.clone()]);
         rules.insert(libc::SYS_mprotect, vec![not_executable]);
+        rules.extend(abort()?);
         Ok(rules)
+    }
+
+    /// The system calls by which a process aborts that gets no memory, so that the daemon sees its signal. It can send that signal to
+    /// no other process.
+    fn abort() -> io::Result<Rules> {
+        let equal = |argument: u8, value: u32| {
+            SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, u64::from(value))
+                .map_err(say)
+        };
+        let (own, signal) = (std::process::id(), libc::SIGABRT.unsigned_abs());
+        let rule = |conditions| SeccompRule::new(conditions).map_err(say);
+        Ok(Rules::from([
+            (libc::SYS_tgkill, vec![rule(vec![equal(0, own)?, equal(2, signal)?])?]),
+            // The process has one thread, whose number is its own.
+            (libc::SYS_tkill, vec![rule(vec![equal(0, own)?, equal(1, signal)?])?]),
+            (libc::SYS_rt_sigprocmask, Vec::new()),
+            (libc::SYS_rt_sigaction, Vec::new()),
+            (libc::SYS_gettid, Vec::new()),
+            (libc::SYS_getpid, Vec::new()),
+        ]))
     }
 
     fn filter(rules: &Rules, otherwise: SeccompAction, then: SeccompAction) -> io::Result<()> {

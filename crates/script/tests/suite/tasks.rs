@@ -40,6 +40,7 @@ fn a_task_that_crashes_hangs_or_takes_too_much_is_an_error() {
     };
     assert!(matches!(error("panics", MINUTE), TaskError::Broken(words) if words == "ended early"));
     assert_eq!(error("allocates", MINUTE), TaskError::OutOfMemory);
+    assert_eq!(error("connects", MINUTE), TaskError::Forbidden);
     let started = Instant::now();
     assert_eq!(error("hangs", Duration::from_millis(1500)), TaskError::TimedOut);
     assert!(started.elapsed() < MINUTE);

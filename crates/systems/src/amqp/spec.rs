@@ -64,6 +64,24 @@ pub(super) fn server_info(spec: ActionSpec) -> ActionSpec {
     }
 }
 
+/// The properties of a message.
+const PROPERTIES: [&str; 14] = [
+    "exchange",
+    "messageId",
+    "contentType",
+    "contentEncoding",
+    "correlationId",
+    "replyTo",
+    "type",
+    "appId",
+    "userId",
+    "clusterId",
+    "priority",
+    "expiration",
+    "timestamp",
+    "persistent",
+];
+
 /// `amqp.message`.
 pub(super) fn message(broker: Arc<dyn Broker>) -> EventSpec {
     EventSpec {
@@ -82,6 +100,6 @@ pub(super) fn message(broker: Arc<dyn Broker>) -> EventSpec {
             optional("maxBody", InputType::Text, stream::ABOUT_MAX_BODY),
         ],
         results: None,
-        source: EventSource::Stream(StreamedEvent { broker, starts: false }),
+        source: EventSource::Stream(StreamedEvent { properties: &PROPERTIES, broker, starts: false }),
     }
 }

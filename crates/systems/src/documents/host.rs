@@ -179,6 +179,12 @@ impl Exchange {
                     format!("{name} needs more than {most} of memory, the most for a document"),
                 )
             }
+            TaskError::Forbidden => (
+                ErrorKind::Internal,
+                format!(
+                    "{name} cannot be read: the process that read it was ended, since it made a system call that it may not make"
+                ),
+            ),
             TaskError::Broken(what) => {
                 (ErrorKind::Input, format!("{name} cannot be read: the process that read it {what}"))
             }

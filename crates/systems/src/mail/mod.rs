@@ -22,6 +22,8 @@ use value::{Map, Value};
 
 use crate::spec::literal_problems;
 
+/// The mailbox if no other is named.
+const INBOX: &str = "INBOX";
 /// The largest number of messages that `mail.search` gives.
 const MAX_FOUND: i64 = 1_000;
 /// The longest text of an input, in bytes.
@@ -80,7 +82,9 @@ impl Action for Mail {
     }
 
     fn check_static(&self, inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
-        literal_problems(&self.spec, inputs, check)
+        let mut found = literal_problems(&self.spec, inputs, check);
+        found.extend(self.without_effect(inputs));
+        found
     }
 
     fn transport_inputs(&self) -> &'static [&'static str] {
@@ -97,7 +101,51 @@ impl Action for Mail {
     }
 }
 
+/// The inputs of `mail.mark` that change something.
+const MARKS: [&str; 4] = ["seen", "flagged", "keywords", "removeKeywords"];
+
 impl Mail {
+    /// The problem of inputs that have no effect together.
+    fn without_effect(&self, inputs: &StaticInputs<'_>) -> Option<InputProblem> {
+        let given =
+            |name: &str| (inputs.template)(name).is_some_and(|given| given.literal() != Some(&Value::Null));
+        let text = |name: &str| inputs.literal(name).and_then(Value::as_str);
+        match self.kind {
+            Kind::Mark if !MARKS.into_iter().any(given) => {
+                let message = "nothing is changed";
+                Some(InputProblem::new(
+                    "uid",
+                    message,
+                    "add one of `seen`, `flagged`, `keywords` and `removeKeywords`",
+                ))
+            }
+            Kind::Mark => {
+                let words = |name: &str| inputs.literal(name).and_then(Value::as_list).unwrap_or_default();
+                let both = words("keywords").iter().find(|word| words("removeKeywords").contains(word))?;
+                let message = format!("`{}` is added by `keywords` and taken away", both.to_text());
+                Some(InputProblem::new("removeKeywords", message, "remove it from one of the lists"))
+            }
+            Kind::Move => {
+                let to = text("to")?;
+                let from = if given("mailbox") { text("mailbox")? } else { INBOX };
+                let message = format!("the message is in `{to}` already");
+                (to == from).then(|| InputProblem::new("to", message, "name another mailbox"))
+            }
+            Kind::Append => {
+                let content = inputs.literal("content")?;
+                let is_message = content.as_str().is_some_and(|text| {
+                    let first = text.lines().next().unwrap_or_default();
+                    first.split_once(':').is_some_and(|(name, _)| !name.is_empty() && !name.contains(' '))
+                });
+                let message = "it is no message, which begins with headers";
+                let help =
+                    "write headers, an empty line and the body: `\"Subject: Order 17\\n\\n2 pieces\\n\"`";
+                (!is_message).then(|| InputProblem::new("content", message, help))
+            }
+            _ => None,
+        }
+    }
+
     #[cfg(not(feature = "mail"))]
     async fn run(&self, _: &Call<'_>) -> Result<Value, ActionError> {
         Err(ActionError::new(ErrorKind::Connection, "this program was built without `mail`"))
@@ -108,6 +156,9 @@ impl Mail {
 fn check(inputs: &Map) -> Result<(), ActionError> {
     for name in ["mailbox", "to", "from", "subject", "text"] {
         let text = inputs.get(name).and_then(Value::as_str).unwrap_or_default();
+        if text.is_empty() && name == "mailbox" && inputs.contains_key(name) {
+            return Err(input_error(format!("`{name}` is empty")));
+        }
         if text.len() > MAX_INPUT {
             return Err(input_error(format!("`{name}` has more than {MAX_INPUT} bytes")));
         }

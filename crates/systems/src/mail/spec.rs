@@ -6,22 +6,24 @@ use model::{ActionSpec, Effect, InputSpec, InputType, ResultType};
 use crate::spec::{defaulted, object, optional, required};
 
 const INTEGER: InputType = InputType::Integer { min: None, max: None };
+/// A number that a server gives: RFC 9051, section 9, `nz-number`.
+const NUMBER: InputType = InputType::Integer { min: Some(1), max: Some(u32::MAX as i64) };
 
 fn field(name: &str, kind: ResultType, about: &str) -> ResultField {
     ResultField::new(name, kind).with_description(about)
 }
 
 fn mailbox() -> InputSpec {
-    defaulted("mailbox", InputType::Text, "INBOX", "The mailbox: `INBOX`, `Archive/2026`.")
+    defaulted("mailbox", InputType::Text, super::INBOX, "The mailbox: `INBOX`, `Archive/2026`.")
 }
 
 /// The inputs that name a message.
 fn message() -> Vec<InputSpec> {
     vec![
-        required("uid", INTEGER, "The number of the message in its mailbox."),
+        required("uid", NUMBER, "The number of the message in its mailbox."),
         required(
             "uidValidity",
-            INTEGER,
+            NUMBER,
             "The number of the mailbox's numbering, which comes with each `uid`. Another one is an error, since the `uid` is then that of another message.",
         ),
         mailbox(),

@@ -76,6 +76,10 @@ pub(super) fn message(broker: Arc<dyn Broker>) -> EventSpec {
             optional("maxBody", InputType::Text, stream::ABOUT_MAX_BODY),
         ],
         results: None,
-        source: EventSource::Stream(StreamedEvent { broker, starts: true }),
+        source: EventSource::Stream(StreamedEvent {
+            properties: &["sequence", "deliveries"],
+            broker,
+            starts: true,
+        }),
     }
 }

@@ -20,7 +20,16 @@ pub(super) fn statement(inputs: &StaticInputs<'_>, has_values: bool) -> Vec<Inpu
 
 /// Checks the statements of `sql.transaction`.
 pub(super) fn transaction(inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
-    let Some(statements) = (inputs.template)("statements").and_then(items) else { return Vec::new() };
+    let Some(template) = (inputs.template)("statements") else { return Vec::new() };
+    if let Template::Map(_) | Template::Literal(Value::Map(_)) = template {
+        let message = "it is a map, and must be a list of statements";
+        return vec![InputProblem::new("statements", message, "write a dash before it: `- sql: …`")];
+    }
+    let Some(statements) = items(template) else { return Vec::new() };
+    if statements.is_empty() {
+        let message = "it is an empty list";
+        return vec![InputProblem::new("statements", message, "add a statement: `- sql: …`")];
+    }
     let dialects = dialects(inputs);
     let mut found = Vec::new();
     for (index, statement) in statements.iter().enumerate() {
@@ -28,15 +37,59 @@ pub(super) fn transaction(inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
             let path = vec![PathSegment::Item(index), PathSegment::Entry(name.to_owned())];
             ("statements".to_owned(), path)
         };
-        let earlier = |id: &str| {
-            let is_it = |other: &Entries<'_>| other.literal("id").and_then(Value::as_str) == Some(id);
+        let has_id = |id: &str, other: &Entries<'_>| other.literal("id").and_then(Value::as_str) == Some(id);
+        let earlier = |read: &Read<'_>| {
             let is_known = statements[..index].iter().all(Entries::has_known_id);
-            (is_known && !statements[..index].iter().any(is_it)).then(|| unknown_id(id))
+            match statements[..index].iter().find(|other| has_id(read.result, other)) {
+                Some(source) => missing_column(source, read),
+                None => is_known.then(|| unknown_id(read.result)),
+            }
         };
         let part = Part { template: &|name| statement.template(name), place: &place, has_values: true };
         found.extend(part.problems(&dialects, &earlier));
+        let id = statement.literal("id").and_then(Value::as_str);
+        if let Some(id) = id.filter(|id| statements[..index].iter().any(|other| has_id(id, other))) {
+            let message = format!("an earlier statement has the id `{id}` too, and `from` reads that one");
+            found.push(part.at("id", None, InputProblem::new("id", message, "give it another id")));
+        }
     }
     found
+}
+
+/// Returns the fault of a column that an earlier statement does not return.
+fn missing_column(source: &Entries<'_>, read: &Read<'_>) -> Option<(String, String)> {
+    let text = source.literal("sql")?.as_str()?;
+    let (id, column) = (read.result, read.column);
+    let is_change = ["insert", "update", "delete"].into_iter().any(|word| starts_with_word(text, word));
+    let Some(at) = text.to_ascii_lowercase().rfind("returning") else {
+        let help = format!("end it with `returning {column}`");
+        return is_change.then(|| (format!("the statement `{id}` returns no rows"), help));
+    };
+    let columns = plain_columns(text.get(at + "returning".len()..)?)?;
+    if columns.iter().any(|known| known.eq_ignore_ascii_case(column)) {
+        return None;
+    }
+    let help = match text::diagnostic::nearest(column, columns.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("it returns {}", columns.join(", ")),
+    };
+    Some((format!("the statement `{id}` returns no column `{column}`"), help))
+}
+
+fn starts_with_word(text: &str, word: &str) -> bool {
+    let first: &str = text.split_whitespace().next().unwrap_or_default();
+    first.eq_ignore_ascii_case(word)
+}
+
+/// The columns of a list of plain names; `None` for any other list.
+fn plain_columns(text: &str) -> Option<Vec<&str>> {
+    let is_name = |name: &&str| {
+        let mut bytes = name.bytes();
+        bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_')
+            && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    let text = text.trim().trim_end_matches(';');
+    text.split(',').map(str::trim).map(|name| Some(name).filter(is_name)).collect()
 }
 
 /// The statements of `sql.transaction` that are written out.
@@ -83,9 +136,21 @@ fn computed(input: &str, first: &str) -> InputProblem {
     InputProblem::new(input, message, help).with_code("computed-statement")
 }
 
-fn unknown_id(id: &str) -> String {
-    format!("no statement before this one has the id `{id}`")
+fn unknown_id(id: &str) -> (String, String) {
+    let message = format!("no statement before this one has the id `{id}`");
+    (message, "name the `id` of an earlier statement".to_owned())
 }
+
+/// A parameter that is a column of an earlier statement.
+struct Read<'t> {
+    parameter: &'t str,
+    /// The id of the statement.
+    result: &'t str,
+    column: &'t str,
+}
+
+/// Returns the fault of a column of an earlier statement, and the way out.
+type FindFault<'f> = dyn Fn(&Read<'_>) -> Option<(String, String)> + 'f;
 
 /// The dialects that a statement may be written in.
 fn dialects(inputs: &StaticInputs<'_>) -> Vec<Dialect> {
@@ -104,12 +169,8 @@ struct Part<'p, 't> {
 }
 
 impl Part<'_, '_> {
-    /// The problems; `id_problem` returns the fault of the id of an earlier statement.
-    fn problems(
-        &self,
-        dialects: &[Dialect],
-        id_problem: &dyn Fn(&str) -> Option<String>,
-    ) -> Vec<InputProblem> {
+    /// The problems; `find_fault` returns the fault of a column of an earlier statement.
+    fn problems(&self, dialects: &[Dialect], find_fault: &FindFault<'_>) -> Vec<InputProblem> {
         let text = match (self.template)("sql") {
             Some(Template::Literal(Value::String(text))) => text,
             Some(Template::Literal(_)) | None => return Vec::new(),
@@ -139,16 +200,12 @@ impl Part<'_, '_> {
                 };
                 vec![self.at("sql", None, InputProblem::new("sql", error.to_string(), help))]
             }
-            Ok(statements) if self.has_values => self.parameter_problems(&statements, id_problem),
+            Ok(statements) if self.has_values => self.parameter_problems(&statements, find_fault),
             Ok(_) => Vec::new(),
         }
     }
 
-    fn parameter_problems(
-        &self,
-        statements: &[Statement],
-        id_problem: &dyn Fn(&str) -> Option<String>,
-    ) -> Vec<InputProblem> {
+    fn parameter_problems(&self, statements: &[Statement], find_fault: &FindFault<'_>) -> Vec<InputProblem> {
         let Some(first) = statements.first() else { return Vec::new() };
         let names = first.parameters();
         let params = (self.template)("params");
@@ -186,11 +243,15 @@ impl Part<'_, '_> {
             let message = format!("`{name}` is not a parameter of the statement");
             found.push(self.at(key, Some(name), InputProblem::new(key, message, help)));
         }
-        for (name, id) in from.into_iter().flat_map(references) {
-            if let Some(problem) = id_problem(id) {
-                let help = "name the `id` of an earlier statement";
-                found.push(self.at("from", Some(name), InputProblem::new("from", problem, help)));
+        for read in from.into_iter().flat_map(references) {
+            if let Some((message, help)) = find_fault(&read) {
+                let problem = InputProblem::new("from", message, help);
+                found.push(self.at("from", Some(read.parameter), problem));
             }
+        }
+        if let (Some(rows), Some(given)) = (rows.and_then(items), &given) {
+            let beside: Vec<&str> = given.iter().chain(&referred).copied().collect();
+            found.extend(row_problem(&rows, &names, &beside).map(|problem| self.at("rows", None, problem)));
         }
         found
     }
@@ -225,12 +286,45 @@ fn keys(template: Option<&Template>) -> Option<Vec<&str>> {
     }
 }
 
-/// The parameters that are a column of an earlier statement, each with the id of that statement.
-fn references(template: &Template) -> Vec<(&str, &str)> {
+/// The parameters that are a column of an earlier statement.
+fn references(template: &Template) -> Vec<Read<'_>> {
     let entries = template.literal().and_then(Value::as_map).into_iter().flat_map(Map::iter);
     entries
-        .filter_map(|(name, value)| Some((name.as_str(), value.as_map()?.get("result")?.as_str()?)))
+        .filter_map(|(name, value)| {
+            let map = value.as_map()?;
+            let (result, column) = (map.get("result")?.as_str()?, map.get("column")?.as_str()?);
+            Some(Read { parameter: name.as_str(), result, column })
+        })
         .collect()
+}
+
+/// The first problem of rows that are written out: `names` are the parameters of the statement, `beside` the ones with a value of
+/// their own.
+fn row_problem(rows: &[Entries<'_>], names: &[&str], beside: &[&str]) -> Option<InputProblem> {
+    if rows.is_empty() {
+        let message = "`rows` is an empty list, so the statement never runs";
+        return Some(InputProblem::new("rows", message, "add a row, or remove `rows`"));
+    }
+    let known: Vec<Vec<&str>> = rows.iter().map(Entries::names).collect::<Option<_>>()?;
+    for (index, row) in known.iter().enumerate() {
+        let missing = names.iter().find(|name| !row.contains(name) && !beside.contains(name));
+        let unused = row.iter().find(|name| !names.contains(name));
+        let message = match (missing, unused) {
+            (Some(name), _) => format!("row {}: the parameter `:{name}` has no value", index + 1),
+            (None, Some(name)) => format!("row {}: `{name}` is not a parameter of the statement", index + 1),
+            (None, None) => continue,
+        };
+        let near = unused.and_then(|unused| text::diagnostic::nearest(unused, names.iter().copied()));
+        let help = match (near, missing) {
+            (Some(near), _) => format!("did you mean `{near}`?"),
+            (None, Some(name)) => format!("add `{name}: …` to the row, or below `params` for all rows"),
+            (None, None) => "write it into the statement, or remove it".to_owned(),
+        };
+        return Some(InputProblem::new("rows", message, help));
+    }
+    let name = beside.iter().find(|name| known.iter().all(|row| row.contains(name)))?;
+    let message = format!("`{name}` has a value in each row, so its other one is never used");
+    Some(InputProblem::new("rows", message, "remove one of them"))
 }
 
 /// The entries of a map in a list.
@@ -276,6 +370,15 @@ impl Entries<'_> {
 
     fn literal(&self, name: &str) -> Option<&Value> {
         self.template(name)?.literal()
+    }
+
+    /// The names of the entries; `None` if they are not known.
+    fn names(&self) -> Option<Vec<&str>> {
+        match self {
+            Self::Template(Template::Map(entries)) => Some(entries.iter().map(|(key, _)| &**key).collect()),
+            Self::Template(_) => None,
+            Self::Literal(entries) => Some(entries.iter().map(|(key, _)| key.as_str()).collect()),
+        }
     }
 
     /// True if the id of the statement, or that it has none, is written out.

@@ -46,7 +46,7 @@ use model::{ActionError, ActionSpec, Effect, ResultType};
 use text::diagnostic::Report;
 use value::{Map, Value};
 
-pub use once::table_of_once;
+pub use once::{index_of_once, table_of_once};
 use pool::Pools;
 use server::Server;
 pub use statement::{Dialect, Piece, Statement, StatementError};

@@ -116,6 +116,70 @@ pub fn table_of_once(connection_type: &str) -> Option<&'static str> {
     Dialect::of(connection_type).map(table)
 }
 
+/// The query that finds an index by which old keys are found: tables of the first versions have none.
+fn find_index(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Postgres => {
+            "select 1 as n from pg_index i join pg_attribute a on a.attrelid = i.indrelid and a.attnum = i.indkey[0] \
+             where i.indrelid = 'cogwork_once'::regclass and a.attname = 'at'"
+        }
+        Dialect::Mysql => {
+            "select 1 as n from information_schema.statistics where table_schema = database() \
+             and table_name = 'cogwork_once' and column_name = 'at' and seq_in_index = 1"
+        }
+        Dialect::Sqlite => {
+            "select 1 as n from pragma_index_list('cogwork_once') l join pragma_index_info(l.name) i \
+             where i.seqno = 0 and i.name = 'at'"
+        }
+    }
+}
+
+/// The query that finds out if the table is so large that no key could be written for long while an index is built.
+fn find_large(dialect: Dialect) -> Option<&'static str> {
+    match dialect {
+        Dialect::Postgres => Some(
+            "select 1 as n from pg_class where oid = 'cogwork_once'::regclass and pg_relation_size(oid) > 268435456",
+        ),
+        // It has no other writer for long, or builds an index beside the writes.
+        Dialect::Sqlite | Dialect::Mysql => None,
+    }
+}
+
+/// The statement that creates the index of a table which has none.
+fn index(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Postgres | Dialect::Sqlite => {
+            "create index if not exists cogwork_once_at on cogwork_once (at)"
+        }
+        Dialect::Mysql => "create index cogwork_once_at on cogwork_once (at)",
+    }
+}
+
+/// Returns the statement that gives the table of an earlier version its index, as a person runs it who may do so; `None` for other types.
+#[must_use]
+pub fn index_of_once(connection_type: &str) -> Option<&'static str> {
+    Some(match Dialect::of(connection_type)? {
+        // Beside the writes of others.
+        Dialect::Postgres => "create index concurrently if not exists cogwork_once_at on cogwork_once (at)",
+        dialect => index(dialect),
+    })
+}
+
+/// Creates the index by which old keys are found, if the table has none, is not large, and the account may do so. Without it a deletion
+/// reads the whole table.
+async fn ensure_index(session: &mut dyn Session, dialect: Dialect, limit: Duration) -> Result<(), Failure> {
+    session.begin(Mode::Write(Isolation::default()), limit).await?;
+    let (_, found) = fetch(session, find_index(dialect), []).await?;
+    let mut is_large = false;
+    if let Some(query) = find_large(dialect).filter(|_| found.get("n").is_none()) {
+        is_large = fetch(session, query, []).await?.1.get("n").is_some();
+    }
+    if found.get("n").is_none() && !is_large {
+        fetch(session, index(dialect), []).await?;
+    }
+    session.commit().await
+}
+
 /// Creates the table.
 pub(super) async fn create(
     session: &mut dyn Session,
@@ -149,6 +213,12 @@ pub(super) async fn sweep(session: &mut dyn Session, dialect: Dialect, pool: &Po
             return;
         }
         *swept = Some(Instant::now());
+    }
+    if let Err(failure) = ensure_index(session, dialect, limit).await {
+        tracing::debug!(error = %failure.error, "`cogwork_once` gets no index; `cogwork connections prepare` prints the statement");
+        if session.rollback().await.is_err() {
+            return;
+        }
     }
     let sql = match dialect {
         Dialect::Postgres => format!(

@@ -115,3 +115,56 @@ async fn keys_that_are_old_are_deleted_until_none_is_left() {
         assert_eq!(database.rows(left).await, r#"[{"n":3}]"#, "{}", database.name);
     }
 }
+
+/// The statement that creates the table as earlier versions did, without an index on the age.
+fn former_table(database: &str) -> &'static str {
+    match database {
+        "sqlite" => {
+            "create table cogwork_once (key text primary key, at text not null default current_timestamp, result text)"
+        }
+        "mysql" => {
+            "create table cogwork_once (`key` varchar(255) character set utf8mb4 collate utf8mb4_bin primary key, \
+             at timestamp not null default current_timestamp, result mediumtext character set utf8mb4) engine = InnoDB"
+        }
+        _ => {
+            "create table cogwork_once (key text primary key, at timestamptz not null default now(), result text)"
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_table_of_an_earlier_version_gets_an_index_on_the_age_of_its_keys() {
+    for database in Database::all() {
+        let count = match database.name {
+            "sqlite" => "select count(*) as n from pragma_index_list('cogwork_once') where origin = 'c'",
+            "mysql" => {
+                "select count(*) as n from information_schema.statistics where table_schema = database() \
+                 and table_name = 'cogwork_once' and index_name = 'cogwork_once_at'"
+            }
+            _ => "select count(*) as n from pg_indexes where indexname = 'cogwork_once_at'",
+        };
+        let add = json!({"sql": "insert into log values (1)", "once": true});
+        database.execute("create table log (n integer)").await;
+        database.execute(former_table(database.name)).await;
+        database.call("execute", add.clone()).await;
+        assert_eq!(database.rows(count).await, r#"[{"n":1}]"#, "{}", database.name);
+    }
+    for database in Database::all() {
+        let kind = format!("sql.{}", database.name);
+        let add = json!({"sql": "insert into log values (1)", "once": true});
+        database.execute("create table log (n integer)").await;
+        database.execute(systems::table_of_once(&kind).expect("a database")).await;
+        database.call("execute", add).await;
+        let named = match database.name {
+            "sqlite" => {
+                "select count(*) as n from pragma_index_list('cogwork_once') where name = 'cogwork_once_at'"
+            }
+            "mysql" => {
+                "select count(*) as n from information_schema.statistics where table_schema = database() \
+                 and index_name = 'cogwork_once_at'"
+            }
+            _ => "select count(*) as n from pg_indexes where indexname = 'cogwork_once_at'",
+        };
+        assert_eq!(database.rows(named).await, r#"[{"n":0}]"#, "{}: a new table has one", database.name);
+    }
+}

@@ -57,7 +57,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             )],
             &[
                 ("crates/ingress/src/source/message.rs", "const USUAL_BODY: usize = 1 << 20;"),
-                ("crates/ingress/src/source/message.rs", "const MAX_BODY: usize = 8 << 20;"),
+                ("crates/model/src/automation/trigger.rs", "pub const MAX_BODY: u64 = 8 << 20;"),
             ],
         ),
     ),

@@ -27,7 +27,7 @@ pub(super) fn never(
     };
     // Searching a text for a text is not a list test.
     let is_list = compared.is_containment
-        && matches!(right.literals.as_deref(), Some([_]) if !text_of(expression, right).starts_with('['));
+        && matches!(right.literals.as_deref(), Some([_]) if !is_collection(expression, right));
     let kind = kind(path);
     if literals.is_empty() || is_list || !literals.iter().all(|literal| !may_equal(&kind, literal)) {
         return None;
@@ -43,8 +43,10 @@ pub(super) fn never(
     })
 }
 
-fn text_of<'e>(expression: &'e Expression, side: &Operand) -> &'e str {
-    expression.text().get(side.at.clone()).unwrap_or_default().trim_start()
+/// Returns true if an operand is written as a list or a map.
+pub(super) fn is_collection(expression: &Expression, side: &Operand) -> bool {
+    let text = expression.text().get(side.at.clone()).unwrap_or_default();
+    text.trim_start().starts_with(['[', '{'])
 }
 
 /// Returns true if a value of the type can equal the literal. Unknown types can equal anything.

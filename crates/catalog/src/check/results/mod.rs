@@ -15,8 +15,11 @@ mod settings;
 mod statuses;
 #[cfg(test)]
 mod tests;
+mod trigger_data;
 mod types;
 mod whole_step;
+#[cfg(test)]
+mod word_tests;
 mod words;
 
 use std::collections::HashSet;
@@ -128,6 +131,9 @@ impl<'a> Checker<'a> {
         for trigger in &automation.triggers {
             self.types.starts(Some(trigger));
             trigger.condition.iter().for_each(|condition| self.expression(condition, None));
+            if let Trigger::Event(event) = &trigger.on {
+                event.stream.dedup.iter().for_each(|(by, _)| self.expression(by, None));
+            }
             for (_, template) in trigger.input_templates() {
                 template.expressions(&mut |expression| self.expression(expression, None));
             }

@@ -310,7 +310,7 @@ impl<'a> Checker<'a> {
                 let is_action = |step: &Step| matches!(&step.verb, model::Verb::Action(call) if !call.action.name.starts_with("state."));
                 self.types.step_of(id).is_some_and(is_action)
             }
-            ["vars", name] if depth < 4 => self.types.setters_of(name).iter().any(|value| match value {
+            ["vars", name] if depth < 4 => self.types.setters_of(name).iter().any(|(value, _)| match value {
                 Template::Expression(expression) => match expression.direct_path() {
                     Some(expression::DirectPath::One(read)) => self.comes_from_outside(read, depth + 1),
                     _ => false,

@@ -8,12 +8,11 @@ use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 use text::diagnostic::{Report, Source};
 
-use crate::check::{NameKind, Spelling};
-
-static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::builtin().expect("the connectors load"));
+pub(super) static REGISTRY: LazyLock<Registry> =
+    LazyLock::new(|| Registry::builtin().expect("the connectors load"));
 
 /// No saved payloads, and no other automation.
-fn alone() -> super::Surroundings<'static> {
+pub(super) fn alone() -> super::Surroundings<'static> {
     super::Surroundings {
         saved: &|_| None,
         described: &|_| None,
@@ -31,7 +30,7 @@ fn report(text: &str) -> Report {
 
 /// Formats each problem as `code text`, with the suggested name if any; the text is the marked source.
 #[track_caller]
-fn check(text: &str, expected: &[&str]) {
+pub(super) fn check(text: &str, expected: &[&str]) {
     let report = report(text);
     let codes: Vec<String> = report
         .diagnostics()
@@ -461,113 +460,4 @@ fn the_end_of_a_wait_for_an_event_is_an_instant() {
     check_until("'2026-03-01T09:00:00Z'", &[]);
     check_until("'2h'", &["invalid-instant '2h'"]);
     check_until("inputs.list is none", &["invalid-instant inputs.list is none"]);
-}
-
-/// Checks the condition of a step in the `onError` of `call`, after `own`, which fails with the kind `outOfStock`.
-#[track_caller]
-fn check_error(condition: &str, expected: &[&str]) {
-    let text = format!(
-        "trigger: {{manual: {{}}}}
-steps:
-  - {{id: own, fail: {{message: no, kind: outOfStock}}, onError: continue}}
-  - id: call
-    action: http.request
-    with: {{url: 'https://example.com'}}
-    onError: [{{if: \"{condition}\", set: {{a: 1}}}}]
-"
-    );
-    check(&text, expected);
-}
-
-#[test]
-fn a_misspelt_kind_of_an_error_is_reported_with_the_kind_that_it_resembles() {
-    check_error("error.kind == 'time-out'", &["never-equal time-out (timeout)"]);
-    check_error("'netwrk' != error.kind", &["never-equal netwrk (network)"]);
-    check_error("error.kind in ['network', 'time-out', 'mine']", &["never-equal time-out (timeout)"]);
-    check_error("error.kind not in ['Status']", &["never-equal Status (status)"]);
-    check_error("error.kind is eq 'conection'", &["never-equal conection (connection)"]);
-    check_error("steps.own.error.kind == 'outOfStok'", &["never-equal outOfStok (outOfStock)"]);
-    check_error("error.step == 'cal'", &["never-equal cal (call)"]);
-    for fine in [
-        "error.kind == 'timeout'",
-        "error.kind in ['network', 'outOfStock']",
-        // Another file may give it.
-        "error.kind == 'soldOut'",
-        "error.kind == null",
-        "'time-out' in error.message",
-        "error.step == 'elsewhere'",
-        "error.data.kind == 'time-out'",
-    ] {
-        check_error(fine, &[]);
-    }
-}
-
-#[test]
-fn a_member_of_an_error_is_compared_with_its_type() {
-    check_error("error.status == '404'", &["never-equal error.status == '404'"]);
-    check_error("error.code == 23505", &["never-equal error.code == 23505"]);
-    check_error("error.outcomeUnknown == 'true'", &["never-equal error.outcomeUnknown == 'true'"]);
-    for fine in ["error.status == 404", "error.status in [404, 410]", "error.code == '23505'"] {
-        check_error(fine, &[]);
-    }
-}
-
-#[test]
-fn a_kind_that_another_file_gives_is_known_and_so_is_its_other_spelling() {
-    let text = |kind: &str| {
-        format!(
-            "trigger: {{manual: {{}}}}\nsteps: []\nonError: [{{if: error.kind == '{kind}', set: {{a: 1}}}}]\n"
-        )
-    };
-    let found = |kind: &str| {
-        let text = text(kind);
-        let loaded = language::load::automation(Arc::new(Source::new("test.yaml", text.as_str())), "test");
-        let automation = loaded.value.expect("it loads");
-        let given = |kind: NameKind, folded: &str| {
-            let is_it = kind == NameKind::GivenKind && ["inputs", "outofstock"].contains(&folded);
-            let name = if folded == "inputs" { "inputs" } else { "outOfStock" };
-            let spelling = || Spelling { name: name.into(), path: "automations/other.yaml".into() };
-            is_it.then(spelling).into_iter().collect()
-        };
-        let surroundings = super::Surroundings { spellings: &given, ..alone() };
-        let found = super::check(&automation, Unreadable::NONE, &REGISTRY, surroundings);
-        found.into_iter().map(|found| found.nearest.unwrap_or_default()).collect::<Vec<_>>()
-    };
-    assert_eq!(found("inputs"), [""; 0]);
-    assert_eq!(found("input"), [""; 0]);
-    assert_eq!(found("inpt"), ["input"]);
-    assert_eq!(found("out_of_stock"), ["outOfStock"]);
-}
-
-#[test]
-fn a_misspelt_status_is_reported_also_beside_right_ones() {
-    let closing = |condition: &str| {
-        format!("trigger: {{manual: {{}}}}\nsteps: []\nfinally: [{{if: \"{condition}\", set: {{a: 1}}}}]\n")
-    };
-    check(&closing("outcome.status == 'faild'"), &["never-equal faild (failed)"]);
-    check(&closing("outcome.status == 'canceled'"), &["never-equal canceled (cancelled)"]);
-    check(&closing("outcome.status == 'broken'"), &["never-equal outcome.status == 'broken'"]);
-    check(&closing("outcome.status in ['failed', 'faild', 'broken']"), &["never-equal faild (failed)"]);
-    check(&closing("outcome.error.kind == 'canceled'"), &["never-equal canceled (cancelled)"]);
-    check(&closing("outcome.status in ['failed', 'cancelled']"), &[]);
-}
-
-#[test]
-fn a_case_of_a_switch_that_the_value_never_has_is_reported() {
-    let switch = |value: &str, case: &str| {
-        format!(
-            "trigger: {{manual: {{}}}}\nsteps: []\nfinally: [{{switch: {value}, cases: {{{case}: [{{set: {{a: 1}}}}]}}}}]\n"
-        )
-    };
-    check(&switch("outcome.status", "faild"), &["unreachable-case faild (failed)"]);
-    check(&switch("outcome.error.kind", "time-out"), &["unreachable-case time-out (timeout)"]);
-    check(&switch("outcome.error.kind", "soldOut"), &[]);
-    check(&switch("outcome.error.kind", "timeout"), &[]);
-    check(&switch("outcome.error.kind", "default"), &["unreachable-case default"]);
-}
-
-#[test]
-fn an_own_event_has_the_name_of_its_trigger() {
-    let text = "trigger: {event: order.paid, data: {n: integer}, if: \"event.name == 'order.payd'\"}\nsteps: [{if: \"trigger.results.event.name == 'order.paid'\", set: {a: 1}}]\n";
-    check(text, &["never-equal order.payd (order.paid)"]);
 }

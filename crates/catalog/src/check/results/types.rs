@@ -8,15 +8,18 @@ use connector::Registry;
 use expression::{DirectPath, Expression, Form, Link, Reference, Template};
 use language::load::Unreadable;
 use model::ResultType;
-use model::action::{InputSpec, ObjectType, ResultField};
+use model::action::{ObjectType, ResultField};
 use model::automation::{
-    Automation, Block, BlockKind, DeclaredTrigger, OnError, OnTimeout, OwnEventTrigger, Step, Trigger,
-    TriggerId, Verb, WaitForStep, WaitOn,
+    Automation, Block, BlockKind, DeclaredTrigger, OnError, OnTimeout, Step, Trigger, TriggerId, Verb,
+    WaitForStep, WaitOn,
 };
 use value::Key;
 
 use super::Surroundings;
 use super::resolve::resolve;
+use super::trigger_data::event_data;
+use crate::check::error_kinds;
+use crate::check::references;
 use crate::check::started_by::StartedBy;
 
 /// Maximum depth of nested inferences. Steps are inferred in file order, so most dependencies are already known.
@@ -24,9 +27,9 @@ const MAX_DEPTH: usize = 48;
 
 /// Inferred types of one automation.
 pub(in crate::check) struct Types<'a> {
-    automation: &'a Automation,
-    unreadable: &'a Unreadable,
-    registry: &'a Registry,
+    pub(super) automation: &'a Automation,
+    pub(super) unreadable: &'a Unreadable,
+    pub(super) registry: &'a Registry,
     /// Types of the bodies inferred from saved payloads, for webhooks without a schema.
     saved: HashMap<TriggerId, ResultType>,
     started_by: StartedBy<'a>,
@@ -126,7 +129,7 @@ impl<'a> Types<'a> {
         if let Some(each) = at.and_then(|step| self.loop_of(root, step)) {
             return Some((self.item(each), 1));
         }
-        if let Some(found) = member_of_error(path) {
+        if let Some(found) = error_of(path) {
             return Some(found);
         }
         if root == "trigger" {
@@ -135,9 +138,15 @@ impl<'a> Types<'a> {
             }
             return self.type_of_triggers(at, |trigger| {
                 let kind = self.request_part(trigger, path).or_else(|| self.engine_event(trigger, path));
-                let kind = kind.or_else(|| self.own_event(trigger, path));
+                let kind =
+                    kind.or_else(|| self.own_event(trigger, path)).or_else(|| self.found(trigger, path));
                 kind.or_else(|| self.body(trigger, path).map(|kind| (kind, 4)))
             });
+        }
+        if root == "item" && at.is_none() {
+            // The message of which `dedup` reads the identity.
+            let Trigger::Event(event) = &self.trigger?.on else { return None };
+            return Some((self.message(event)?, 1));
         }
         if root == "event" {
             // A `waitFor` takes any data.
@@ -234,9 +243,9 @@ impl<'a> Types<'a> {
         self.steps.get(id).map(|nested| nested.step)
     }
 
-    /// Returns the values that are assigned to a variable.
-    pub(super) fn setters_of(&self, name: &str) -> Vec<&'a Template> {
-        self.setters.get(name).into_iter().flatten().map(|(value, _)| *value).collect()
+    /// Returns the values that are assigned to a variable, each with its step.
+    pub(super) fn setters_of(&self, name: &str) -> Vec<(&'a Template, &'a Step)> {
+        self.setters.get(name).cloned().unwrap_or_default()
     }
 
     /// Returns true if the value of a key of a step could not be read.
@@ -313,7 +322,7 @@ impl<'a> Types<'a> {
             Verb::ForEach(each) => {
                 let turn = self.turn(&each.steps);
                 // A failed iteration yields its error.
-                let failed = ResultType::object([("error", ResultType::Any)]);
+                let failed = ResultType::object([("error", error_kinds::error_type())]);
                 ResultType::list(if each.fail_fast { turn } else { ResultType::one_of([turn, failed]) })
             }
             Verb::Parallel(parallel) => {
@@ -402,54 +411,6 @@ impl<'a> Types<'a> {
         Some((ResultType::one_of(kinds.into_iter().map(|(kind, _)| kind)), depth))
     }
 
-    /// Returns the type of a part of a webhook's request that has the same type in each request.
-    fn request_part(&self, trigger: &DeclaredTrigger, path: &[Key]) -> Option<(ResultType, usize)> {
-        let Trigger::Webhook(webhook) = &trigger.on else { return None };
-        let [_, results, part, ..] = path else { return None };
-        if results != "results" || webhook.code.is_some() || self.unreadable.has("trigger") {
-            return None;
-        }
-        let kind = match part.as_str() {
-            "headers" => ResultType::map(ResultType::Text),
-            // A repeated parameter is a list.
-            "queryParameters" => {
-                ResultType::map(ResultType::one_of([ResultType::Text, ResultType::list(ResultType::Text)]))
-            }
-            "method" => ResultType::Choice { options: webhook.methods.clone().into() },
-            "pathFragment" | "rawQuery" => ResultType::Text,
-            _ => return None,
-        };
-        Some((kind, 3))
-    }
-
-    /// Returns the type of a part of an own event: its data as the trigger declares them, or its description.
-    fn own_event(&self, trigger: &DeclaredTrigger, path: &[Key]) -> Option<(ResultType, usize)> {
-        let event = trigger.on.own_event().filter(|_| !self.unreadable.has("trigger"))?;
-        match path.get(1..)? {
-            [results, body, data, ..] if results == "results" && body == "body" && data == "data" => {
-                Some((event_data(event)?, 4))
-            }
-            [results, member, ..] if results == "results" && member == "event" => {
-                let text = ["name", "id", "sentAt"].map(|name| (name, ResultType::Text));
-                let by = ("by", ResultType::Text.or_null());
-                Some((ResultType::object(text.into_iter().chain([by])), 3))
-            }
-            _ => None,
-        }
-    }
-
-    /// Returns the type of a member of an event of the engine, which is also below `body.data`.
-    fn engine_event(&self, trigger: &DeclaredTrigger, path: &[Key]) -> Option<(ResultType, usize)> {
-        let Trigger::Event(event) = &trigger.on else { return None };
-        let results = self.registry.event(&event.call.action.name)?.results.as_ref()?;
-        match path.get(1..)? {
-            [results_key, ..] if results_key != "results" || self.unreadable.has("trigger") => None,
-            [_, body, data, ..] if body == "body" && data == "data" => Some((results.clone(), 4)),
-            [_, member, ..] => Some((resolve(results, &[Link::Name(member.clone())]).ok()?, 3)),
-            _ => None,
-        }
-    }
-
     /// Returns the type of `trigger.results.body.data` from the webhook's schema, else from saved payloads.
     fn body(&self, trigger: &'a DeclaredTrigger, path: &[Key]) -> Option<ResultType> {
         let Trigger::Webhook(webhook) = &trigger.on else { return None };
@@ -502,39 +463,24 @@ impl<'a> Types<'a> {
     }
 }
 
-/// Returns the type of a member of the error of a step, or of the execution.
-fn member_of_error(path: &[Key]) -> Option<(ResultType, usize)> {
-    let depth = match path {
-        [root, ..] if root == "error" => 2,
-        [root, error, ..] if root == "outcome" && error == "error" => 3,
-        [root, _, error, ..] if root == "steps" && error == "error" => 4,
-        _ => return None,
-    };
-    let kind = match path.get(depth - 1)?.as_str() {
-        "kind" | "message" | "step" => ResultType::Text,
-        "code" | "requestId" => ResultType::Text.or_null(),
-        "status" | "retryAfterMs" => ResultType::Integer.or_null(),
-        "outcomeUnknown" => ResultType::Boolean.or_null(),
-        _ => return None,
-    };
-    Some((kind, depth))
-}
-
-/// Returns the type of the data that a trigger declares for its event; `None` if it takes any.
-fn event_data(event: &OwnEventTrigger) -> Option<ResultType> {
-    event.data_span?;
-    let field = |spec: &InputSpec| {
-        let kind = ResultType::from(&spec.kind);
-        let is_certain = spec.required || spec.default.is_some();
-        (spec.name.clone(), if is_certain { kind } else { kind.or_null() })
-    };
-    Some(ResultType::object(event.data.iter().map(field)))
+/// Returns the type of the error of a step, or of the execution.
+fn error_of(path: &[Key]) -> Option<(ResultType, usize)> {
+    let error = error_kinds::error_type();
+    match path {
+        // Another check reports a member that it does not have.
+        [root, member, ..] if root == "error" && !references::ERROR.contains(&member.as_str()) => None,
+        [root, ..] if root == "error" => Some((error, 1)),
+        [root, member, ..] if root == "outcome" && member == "error" => Some((error.or_null(), 2)),
+        [root, _, member, ..] if root == "steps" && member == "error" => Some((error.or_null(), 3)),
+        _ => None,
+    }
 }
 
 /// Returns the type of `steps.<id>`.
 fn whole_step(step: &Step, results: ResultType) -> ResultType {
     let timed_out = matches!(step.verb, Verb::WaitFor(_)).then_some(("timedOut", ResultType::Boolean));
-    let own = [("results", results), ("error", ResultType::Any), ("ok", ResultType::Boolean)];
+    let error = error_kinds::error_type().or_null();
+    let own = [("results", results), ("error", error), ("ok", ResultType::Boolean)];
     ResultType::object(own.into_iter().chain(timed_out))
 }
 

@@ -51,6 +51,11 @@ impl Prepare {
             anyhow::bail!("a connection of the type `{}` is not one to a database", connection.kind);
         };
         output::data(format_args!("{statement};"))?;
+        if let Some(index) = catalog::index_of_once(&connection.kind) {
+            output::data(format_args!(
+                "-- For a table of an earlier version, which has no index on `at`: {index};"
+            ))?;
+        }
         Ok(Exit::Done)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::InputSpec;
+use model::{InputSpec, ResultType};
 use text::Span;
 use text::diagnostic::{Diagnostic, Diagnostics};
 use text::yaml::{Entry, Field, MapReader};
@@ -142,10 +142,17 @@ impl EventContext<'_> {
             Some("verifySecret") => {
                 verify_secret = Some(self.connection_secret(reader.take("verifySecret")));
             }
-            Some("secretFrom") => secret_from = reader.take("secretFrom").name().map(str::to_owned),
+            Some("secretFrom") => {
+                secret_from = self.result_path(reader.take("secretFrom"), subscribe, true);
+            }
             _ => secret = Some(self.input_of(reader.take("secret"), subscribe)),
         }
-        let id = reader.required("id").name().unwrap_or_default().to_owned();
+        let id = self.result_path(reader.required("id"), subscribe, false).unwrap_or_default();
+        if let Some((name, span)) = named.iter().find(|(name, _)| *name == url) {
+            let message = format!("`{name}` is the input for the address, which an author does not set");
+            let diagnostic = Diagnostic::error("wrong-place", message, *span);
+            self.diagnostics.push(diagnostic.help("remove it from `inputs`, or name another input in `url`"));
+        }
         let unsubscribe = self.action(reader.required("unsubscribe"));
         let id_input = reader.take("idInput");
         let id_input = id_input.is_present().then(|| self.input_of(id_input, unsubscribe));
@@ -190,6 +197,43 @@ impl EventContext<'_> {
             only,
         };
         Some((EventSource::Hook(hook), inputs))
+    }
+
+    /// Reads a path in the result of an action, and reports one at which its type has nothing, or no text.
+    fn result_path(
+        &self,
+        field: Field<'_, '_>,
+        action: Option<&dyn Action>,
+        is_text: bool,
+    ) -> Option<String> {
+        let path = field.name()?;
+        // A key with a dot in it is looked for as a whole.
+        let Some(action) = action.filter(|_| !path.contains('@')) else { return Some(path.to_owned()) };
+        let mut kind = action.spec().results.clone();
+        for part in path.split('.') {
+            kind = match member(&kind, part) {
+                Ok(next) => next,
+                Err(known) => {
+                    let message = format!("the result of `{}` has no `{path}`", action.spec().name);
+                    let span = field.span()?;
+                    self.diagnostics
+                        .push(Diagnostic::error("unknown-field", message, span).expected_names(part, known));
+                    return Some(path.to_owned());
+                }
+            };
+        }
+        let may_be_text = |kind: &ResultType| {
+            matches!(kind, ResultType::Any | ResultType::Text | ResultType::Choice { .. })
+        };
+        if is_text && !kind.alternatives().iter().any(may_be_text) && kind != ResultType::Null {
+            let message = format!(
+                "`{path}` of the result of `{}` is {}, and no text",
+                action.spec().name,
+                kind.describe()
+            );
+            field.error("wrong-place", message);
+        }
+        Some(path.to_owned())
     }
 
     /// Reads the name of an input that all connection types have as a secret.
@@ -339,6 +383,29 @@ impl EventContext<'_> {
         }
         found
     }
+}
+
+/// Returns the type of a member. Of a type that does not declare it, the names that it declares, if one of them is probably meant or it
+/// has no others.
+fn member<'t>(kind: &'t ResultType, name: &str) -> Result<ResultType, Vec<&'t str>> {
+    let (mut names, mut is_open) = (Vec::new(), false);
+    for kind in kind.alternatives() {
+        match kind {
+            ResultType::Any => return Ok(ResultType::Any),
+            ResultType::Map { values } => return Ok((**values).clone()),
+            ResultType::Object(object) => {
+                if let Some(field) = object.field(name) {
+                    return Ok(field.kind.clone());
+                }
+                is_open |= object.open;
+                names.extend(object.names());
+            }
+            ResultType::List { items } if name.parse::<usize>().is_ok() => return Ok((**items).clone()),
+            _ => {}
+        }
+    }
+    let is_meant = text::diagnostic::nearest(name, names.iter().copied()).is_some();
+    if is_open && !is_meant { Ok(ResultType::Any) } else { Err(names) }
 }
 
 fn input<'a>(action: &'a dyn Action, name: &str) -> Option<&'a InputSpec> {

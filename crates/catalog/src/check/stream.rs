@@ -1,0 +1,120 @@
+//! Checks the settings of triggers on events of connectors, and the inputs of events that a broker brings. Codes: `unused-setting`,
+//! `conflicting-keys`, `wrong-input`.
+
+use connector::{EventSource, EventSpec};
+use language::load::span_at_path;
+use model::automation::{Automation, EventTrigger, StreamSettings, Trigger};
+use text::diagnostic::{Diagnostic, Source, Span};
+use value::Value;
+
+/// Checks a trigger on an event.
+pub(super) fn check(event: &EventTrigger, spec: &EventSpec, source: &Source, found: &mut Vec<Diagnostic>) {
+    unused_settings(event, spec, found);
+    if matches!(spec.source, EventSource::Stream(_)) {
+        found.extend(body_limit(event, source));
+        found.extend(own_poison(event));
+        found.extend(["stream", "consumer"].into_iter().filter_map(|name| wrong_name(event, source, name)));
+        found.extend(wrong_subject(event, source));
+    }
+}
+
+/// Returns the text of an input that is written out, and the place of its name.
+fn literal<'e>(event: &'e EventTrigger, name: &str) -> Option<(&'e str, Span)> {
+    let (key, template) = event.call.with.iter().find(|(key, _)| key.name == name)?;
+    Some((template.literal().and_then(Value::as_str)?, key.span))
+}
+
+/// Reports a `maxBody` that is no size, or too large.
+fn body_limit(event: &EventTrigger, source: &Source) -> Option<Diagnostic> {
+    let (text, key) = literal(event, "maxBody").filter(|(text, _)| !text.is_empty())?;
+    let message = match text::units::parse_size(text) {
+        Ok(size) if (1..=StreamSettings::MAX_BODY).contains(&size) => return None,
+        Ok(_) => {
+            let most = text::units::format_size(StreamSettings::MAX_BODY);
+            format!("`maxBody` must be from 1B to {most}, found `{text}`")
+        }
+        Err(error) => format!("`maxBody` must be a size: {error}"),
+    };
+    let span = span_at_path(source, key, &[]).unwrap_or(key);
+    Some(Diagnostic::error("wrong-input", message, span).help("write it like `256KiB` or `1MiB`"))
+}
+
+/// Reports a name of a stream or a consumer with a character that servers do not take.
+fn wrong_name(event: &EventTrigger, source: &Source, input: &str) -> Option<Diagnostic> {
+    let (name, key) = literal(event, input)?;
+    let is_wrong = |c: char| c.is_whitespace() || ".*>/\\".contains(c);
+    if !name.is_empty() && !name.contains(is_wrong) {
+        return None;
+    }
+    let span = span_at_path(source, key, &[]).unwrap_or(key);
+    let message = format!("`{input}` is a name without spaces, `.`, `*`, `>` and slashes, found `{name}`");
+    Some(Diagnostic::error("wrong-input", message, span).help("take letters, digits, `-` and `_`"))
+}
+
+/// Reports a subject with an empty part or a space.
+fn wrong_subject(event: &EventTrigger, source: &Source) -> Option<Diagnostic> {
+    let (subject, key) = literal(event, "subject")?;
+    let is_wrong = |part: &str| part.is_empty() || part.contains(char::is_whitespace);
+    if !subject.split('.').any(is_wrong) {
+        return None;
+    }
+    let span = span_at_path(source, key, &[]).unwrap_or(key);
+    let message = format!("`subject` has an empty part or a space: `{subject}`");
+    Some(
+        Diagnostic::error("wrong-input", message, span)
+            .help("write it like `orders.paid`, `orders.*` or `orders.>`"),
+    )
+}
+
+/// Reports copies of poisoned messages that come back to where they were taken.
+fn own_poison(event: &EventTrigger) -> Option<Diagnostic> {
+    let (poison, span) = event.stream.poison.as_ref()?;
+    let to = poison.to.as_deref()?;
+    let taken = ["queue", "subject"]
+        .into_iter()
+        .find(|name| literal(event, name).is_some_and(|(from, _)| from == to))?;
+    let message = format!(
+        "the copies go to the {taken} `{to}`, from which the trigger takes its messages: they come back without end"
+    );
+    Some(
+        Diagnostic::error("conflicting-keys", message, *span)
+            .help(format!("name another {taken} in `poison.to`")),
+    )
+}
+
+/// Reports the keys of an event that another kind of event has.
+fn unused_settings(event: &EventTrigger, spec: &EventSpec, found: &mut Vec<Diagnostic>) {
+    let every = event.every.map(|(_, span)| ("every", span));
+    let start = event.start.map(|(_, span)| ("start", span));
+    let deliver = event.deliver.map(|(_, span)| ("deliver", span));
+    let all = [every, start, deliver].into_iter().flatten().chain(event.stream.keys()).collect();
+    let (reason, keys): (&str, Vec<(&str, Span)>) = match &spec.source {
+        EventSource::Hook(_) => ("is not polled, the other system sends it", all),
+        EventSource::Engine => ("is not polled, the engine has it", all),
+        EventSource::Poll(_) => ("is polled, and no message of a broker", event.stream.keys().collect()),
+        EventSource::Stream(broker) => {
+            let start = start.filter(|_| !broker.starts);
+            ("is not polled, a broker brings it", every.into_iter().chain(start).collect())
+        }
+    };
+    for (key, span) in keys {
+        let message = format!("`{key}` has no effect: `{}` {reason}", spec.name);
+        found.push(Diagnostic::warning("unused-setting", message, span).help("remove it"));
+    }
+}
+
+/// Reports several consumers of an automation whose executions are ordered.
+pub(super) fn several_consumers(automation: &Automation, found: &mut Vec<Diagnostic>) {
+    if automation.concurrency.is_none() {
+        return;
+    }
+    let events = automation.triggers.iter().filter_map(|trigger| match &trigger.on {
+        Trigger::Event(event) => event.stream.consumers,
+        _ => None,
+    });
+    for (_, span) in events.filter(|(count, _)| *count > 1) {
+        let message = "`consumers` above 1 and `concurrency` exclude each other: its executions are ordered in one place";
+        let help = "remove `consumers`, or remove `concurrency` and let the executions run at the same time";
+        found.push(Diagnostic::error("conflicting-keys", message, span).help(help));
+    }
+}
