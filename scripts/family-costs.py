@@ -63,9 +63,10 @@ def seconds(folder):
 def symbols(program):
     """The size, the kind and the name of each symbol."""
     for line in output("nm", "--print-size", "--demangle", program).splitlines():
-        part = line.split(" ", 3)
-        if len(part) == 4 and part[2] in "tTwWvVrRdD":
-            yield int(part[1], 16), part[2], part[3]
+        # Without a size it is no part of the program.
+        match = re.fullmatch(r"[0-9a-f]+ ([0-9a-f]+) ([tTwWvVrRdD]) (.*)", line)
+        if match:
+            yield int(match[1], 16), match[2], match[3]
 
 
 def sections(program):

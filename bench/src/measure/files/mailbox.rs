@@ -44,7 +44,7 @@ pub(super) async fn measure(terms: Terms<'_>, folder: &Path, report: &mut Report
     ] {
         let found = ours.call("mail.search", [("mailbox", Value::from(mailbox))]).await?;
         let found = found.get("results").unwrap_or_default();
-        let found = found.as_list().map(|found| found.iter().cloned().collect()).unwrap_or_default();
+        let found = found.as_list().map(<[_]>::to_vec).unwrap_or_default();
         let mut work = Comparison::new(name.to_owned(), amount, unit);
         for _ in 0..rounds(terms) {
             work.ours(get(&ours, mailbox, &found)).await?;
@@ -76,7 +76,7 @@ fn deliver(server: &Server) -> std::io::Result<()> {
 }
 
 /// Reads messages that a search has found, with their attachments.
-async fn get(ours: &Ours<'_>, mailbox: &str, found: &Vec<Value>) -> Result<(), Error> {
+async fn get(ours: &Ours<'_>, mailbox: &str, found: &[Value]) -> Result<(), Error> {
     for message in found {
         let number = |name: &'static str| (name, message.get(name).unwrap_or_default());
         ours.call("mail.get", [("mailbox", Value::from(mailbox)), number("uid"), number("uidValidity")])

@@ -154,7 +154,7 @@ impl Store {
         let files = Arc::new(Files(tempfile::tempdir().expect("a folder"), AtomicU32::new(0)));
         let (http, lines) = (http(Transport::Network), Lines::default());
         let calls = AtomicU32::new(0);
-        let store = Self { server: server, endpoint, registry, http, connection, lines, files, calls };
+        let store = Self { server, endpoint, registry, http, connection, lines, files, calls };
         store.wait().await;
         Some(store)
     }
