@@ -12,8 +12,10 @@ pub enum Progress {
     Ended(Value),
     /// The call goes on from here. The caller makes the checkpoint durable before it goes on.
     Reached(Checkpoint),
-    /// The work has failed at the service, or is lost: another attempt has to begin anew.
+    /// The work has failed at the service: another attempt has to begin anew.
     Failed(ActionError),
+    /// The service knows nothing of the work any more, as the error says: the call begins anew.
+    Lost(ActionError),
 }
 
 /// The point that a call has reached.

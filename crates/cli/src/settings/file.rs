@@ -9,7 +9,7 @@ use text::diagnostic::{Diagnostic, Diagnostics, Report, Source};
 use text::yaml::{Kind, MapReader, Node, parse};
 
 use super::table::{SETTINGS, Setting};
-use super::{Config, FILE, Origin};
+use super::{Config, Environment, FILE, Origin, secret_sources};
 use crate::mask;
 
 /// The maximum size of the file in bytes: above the parser's limit, so that the parser reports it.
@@ -20,14 +20,42 @@ const MAX_BYTES: u64 = 512 << 10;
 /// # Errors
 /// The file exists and cannot be read.
 pub(super) fn apply(dir: &Path, config: &mut Config) -> anyhow::Result<Option<Report>> {
-    let path = dir.join(FILE);
-    let text = match read(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error).with_context(|| format!("cannot read `{}`", path.display())),
-    };
+    let Some(text) = text_in(dir)? else { return Ok(None) };
     let report = apply_text(&text, dir, config);
     Ok((!report.is_empty()).then_some(report))
+}
+
+/// Checks the settings file of the folder `dir`, also for sources of secrets that have settings neither there nor in the environment.
+///
+/// # Errors
+/// The file exists and cannot be read.
+pub(super) fn check(dir: &Path, environment: &Environment) -> anyhow::Result<Option<Report>> {
+    let mut config = Config::new(dir);
+    let Some(text) = text_in(dir)? else { return Ok(None) };
+    let report = apply_text(&text, dir, &mut config);
+    let mut found = report.diagnostics().to_vec();
+    if !report.has_errors()
+        && environment.apply(&mut config).is_ok()
+        && let Err(message) = secret_sources::check_providers(&config)
+    {
+        let span = parse(&Diagnostics::new(Source::new(FILE, text.as_str())))
+            .and_then(|node| Some(node.get("secrets")?.get("sources")?.head()))
+            .unwrap_or_default();
+        let help = "a variable of the daemon may have them too; without them it does not start";
+        found.push(Diagnostic::warning("bad-setting", message, span).help(help));
+    }
+    let report = Report::new(Source::new(FILE, mask::blank(&text)), found);
+    Ok((!report.is_empty()).then_some(report))
+}
+
+/// The text of the settings file; `None` if there is no file.
+fn text_in(dir: &Path) -> anyhow::Result<Option<String>> {
+    let path = dir.join(FILE);
+    match read(&path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read `{}`", path.display())),
+    }
 }
 
 /// Applies the text of a settings file to `config`.

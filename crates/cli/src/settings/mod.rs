@@ -284,7 +284,7 @@ impl Config {
 /// # Errors
 /// The file exists and cannot be read.
 pub(crate) fn check(dir: &Path) -> anyhow::Result<Option<Report>> {
-    file::apply(dir, &mut Config::new(dir))
+    file::check(dir, &Environment::of_process())
 }
 
 /// The log format in the settings file of a project folder, even if the file has errors.

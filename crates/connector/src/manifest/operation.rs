@@ -121,7 +121,13 @@ impl RestAction {
         let id = data.get(ID).map(|id| id.to_text()).unwrap_or_default();
         let response = match self.look(operation, call, base, &id).await {
             Ok(response) => response,
-            Err(error) if is_temporary(&error) && age < operation.at_most => {
+            Err(error) if is_temporary(&error) && age >= operation.at_most => {
+                let mut late = self.too_long(operation, &id);
+                late.message.push_str("; the last look failed: ");
+                late.message.push_str(&error.message);
+                return Err(late);
+            }
+            Err(error) if is_temporary(&error) => {
                 let message = format!("the operation `{id}` could not be looked at: {}", error.message);
                 call.log.line(model::LogLevel::Warn, &message);
                 return Ok(operation.checkpoint(id, age, error.retry_after()));

@@ -117,7 +117,7 @@ impl RestAction {
             data: &file.data,
         };
         match session.send().await? {
-            Reply::Gone(error) => Ok(Progress::Failed(error)),
+            Reply::Gone(error) => Ok(Progress::Lost(error)),
             Reply::Done(response) => self
                 .definition
                 .read(&self.head, base, call.inputs, &response)

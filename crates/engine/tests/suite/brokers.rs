@@ -392,6 +392,11 @@ async fn a_copy_that_cannot_be_published_keeps_no_other_message_open() {
     assert_eq!((source.accepted, source.repeated, source.poisoned), (3, 0, 0));
     assert_eq!(client.unsettled("ORDERS", "cogwork"), 1, "the others are settled");
     assert_eq!(numbers(&engine).await, [0, 1, 2]);
+    // The time of the project stands still: the consumer takes messages without a pause.
+    publish(&mut client, 3..5);
+    until_async(async || numbers(&engine).await.len() == 5).await;
+    let source = engine.ingress().sources().pop().expect("a source");
+    assert_eq!((source.state, source.failures), (SourceState::Failing, 1));
     client.create_stream("NOWHERE");
     settled(&project, &mut client).await;
     assert_eq!(client.count("NOWHERE"), 1);

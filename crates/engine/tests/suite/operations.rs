@@ -162,7 +162,10 @@ async fn an_operation_that_failed_is_begun_anew_by_a_retry_and_a_refused_look_is
     crash(engine).await;
     let engine = project.start().await;
     pass(&project, Duration::from_secs(3)).await;
-    expect(&mut peer, "POST /exports/a", 200, r#"{"id": 8, "state": "empty", "rows": []}"#).await;
+    let asked = peer.next_request().await;
+    let key = asked.header("idempotency-key").map(str::to_owned);
+    assert_eq!((asked.line.as_str(), key), ("POST /exports/a", Some(format!("{id}.export#2"))));
+    asked.answer(200, r#"{"id": 8, "state": "empty", "rows": []}"#).await;
     assert_eq!(end(&engine, id).await, "[]", "it had ended at once");
     let events = engine.store().events(id).await.expect("they are read").expect("it exists");
     let errors = events.iter().filter_map(|event| match event {
@@ -204,6 +207,16 @@ async fn the_timeout_of_the_step_counts_the_pauses_of_all_processes() {
 
 #[tokio::test]
 async fn an_operation_that_does_not_end_fails_the_step_after_its_limit() {
+    ends_at_the_limit(200).await;
+}
+
+#[tokio::test]
+async fn an_operation_that_cannot_be_looked_at_fails_the_step_after_its_limit_too() {
+    ends_at_the_limit(500).await;
+}
+
+/// Lets an operation go on beyond its limit. The last look is answered with this status.
+async fn ends_at_the_limit(last: u16) {
     let (project, mut peer) = works(&format!("{STEP}}}\n")).await;
     project.write("connectors/works.yaml", &WORKS.replace("atMost: 1h", "atMost: 5s"));
     let engine = project.start().await;
@@ -215,9 +228,15 @@ async fn an_operation_that_does_not_end_fails_the_step_after_its_limit() {
     }
     // The last look is at the limit, or as soon as the shortest pause allows.
     pass(&project, EVERY).await;
-    expect(&mut peer, LOOK, 200, RUNNING).await;
     let expected = "failed: Works: the operation `7` has not ended within 5s; it may go on there";
-    assert_eq!(end(&engine, id).await, expected);
+    if last == 200 {
+        expect(&mut peer, LOOK, 200, RUNNING).await;
+        assert_eq!(end(&engine, id).await, expected);
+    } else {
+        expect(&mut peer, LOOK, last, "{}").await;
+        let ended = end(&engine, id).await;
+        assert!(ended.starts_with(expected) && ended.contains("; the last look failed: "), "{ended}");
+    }
     stop(engine).await;
 }
 

@@ -48,14 +48,16 @@ async fn start(engine: &Engine) -> ExecutionId {
     start_with(engine, &format!(r#"{{"name": "{}"}}"#, "a".repeat(SIZE))).await
 }
 
-/// Expects the request that begins a session, and answers with this address.
-async fn session(peer: &mut Peer, location: &str) {
+/// Expects the request that begins a session, and answers with this address. Returns its key.
+async fn session(peer: &mut Peer, location: &str) -> String {
     let asked = peer.next_request().await;
     assert_eq!(asked.line, "POST /files");
     assert_eq!(asked.header("x-upload-content-length"), Some("600000"));
     assert_eq!(String::from_utf8_lossy(&asked.body), r#"{"name":"a"}"#);
     let base = if location.starts_with('/') { peer.base.as_str() } else { "" };
+    let key = asked.header("idempotency-key").unwrap_or_default().to_owned();
     asked.answer_with(200, &format!("location: {base}{location}\r\n"), "").await;
+    key
 }
 
 /// Expects a request to the session with this range, and answers that the service has the bytes before `has`.
@@ -116,7 +118,7 @@ async fn the_address_of_an_upload_is_stored_encrypted() {
 }
 
 #[tokio::test]
-async fn a_cut_piece_is_asked_for_and_a_lost_session_is_begun_anew_by_a_retry() {
+async fn a_cut_piece_is_asked_for_and_a_lost_session_is_begun_anew() {
     let (project, mut peer) = depot(DEPOT, ", retry: {max: 1, delay: 3s, on: [all]}").await;
     let engine = project.start().await;
     let id = start(&engine).await;
@@ -128,8 +130,16 @@ async fn a_cut_piece_is_asked_for_and_a_lost_session_is_begun_anew_by_a_retry() 
     let asked = peer.next_request().await;
     assert_eq!(asked.header("content-range"), Some("bytes 100000-362143/600000"));
     asked.answer(404, r#"{"message": "expired"}"#).await;
+    assert_eq!(session(&mut peer, "/session/1?id=x").await, format!("{id}.send#2"));
+    let asked = peer.next_request().await;
+    assert_eq!(asked.header("content-range"), Some(QUESTION));
+    asked.answer(410, r#"{"message": "expired again"}"#).await;
     pass(&project, Duration::from_secs(3)).await;
-    session(&mut peer, "/session/1?id=x").await;
+    assert_eq!(
+        session(&mut peer, "/session/1?id=x").await,
+        format!("{id}.send#3"),
+        "an attempt begins it anew once"
+    );
     piece(&mut peer, QUESTION, 599_999).await;
     last(&mut peer, "bytes 599999-599999/600000").await;
     assert_eq!(end(&engine, id).await, r#"{"id":"f"}"#);

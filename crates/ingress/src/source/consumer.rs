@@ -44,6 +44,8 @@ pub(super) struct Consumer {
     pauses: Backoff,
     /// The failures in a row, and when the first of them was.
     failures: (u32, Option<Timestamp>),
+    /// The time until which the source counts as failing although it takes messages, since a copy could not be published.
+    uncopied: Option<MonotonicTime>,
     generation: watch::Receiver<u64>,
 }
 
@@ -86,7 +88,8 @@ impl From<ActionError> for End {
 impl Consumer {
     pub(super) fn new(ingress: Arc<Ingress>, id: ConsumerId) -> Self {
         let generation = ingress.context.generation.subscribe();
-        Self { ingress, id, attempts: Attempts::default(), pauses: PAUSES, failures: (0, None), generation }
+        let (attempts, failures) = (Attempts::default(), (0, None));
+        Self { ingress, id, attempts, pauses: PAUSES, failures, uncopied: None, generation }
     }
 
     /// Takes messages until the consumer is not wanted any more.
@@ -95,6 +98,7 @@ impl Consumer {
             self.generation.borrow_and_update();
             let catalog = self.ingress.context.catalog.load_full();
             let Some(mount) = self.ingress.wanted_mount(&self.id, &catalog) else { return };
+            self.uncopied = None;
             self.enter(SourceState::Connecting, None);
             let end = match self.open(&catalog, mount.clone()).await {
                 Ok((plan, source)) => self.consume(plan, source).await,
@@ -184,7 +188,7 @@ impl Consumer {
 
     /// Takes messages of an open source.
     async fn consume(&mut self, mut plan: Plan, mut source: Box<dyn MessageSource>) -> End {
-        let mut look_at = self.now();
+        let (mut look_at, mut lag) = (self.now(), None);
         loop {
             let is_due = self.now() >= look_at;
             if is_due || self.generation.has_changed().unwrap_or(true) {
@@ -201,9 +205,10 @@ impl Consumer {
             if is_due {
                 look_at = self.now().after(LOOK_INTERVAL);
                 match source.lag().await {
-                    Ok(lag) => self.ingress.sources.change(&self.id, |view| view.lag = lag),
+                    Ok(found) => lag = found,
                     Err(error) => return End::Failed(error),
                 }
+                self.ingress.sources.change(&self.id, |view| view.lag = lag);
             }
             if let Some(reason) = self.no_room() {
                 self.enter(SourceState::Waiting, Some(reason.to_owned()));
@@ -216,8 +221,10 @@ impl Consumer {
             };
             if !has_message {
                 self.works();
-                // The broker has nothing: a lag that was read earlier is over.
-                self.ingress.sources.change(&self.id, |view| view.lag = view.lag.map(|_| 0));
+                // The broker has nothing for this consumer: a lag that was read earlier may be over.
+                if lag.is_some_and(|lag| lag > 0) {
+                    look_at = self.now();
+                }
                 continue;
             }
             match self.intake(&plan, &mut *source).await {
@@ -276,12 +283,28 @@ impl Consumer {
     /// Notes that the source works.
     fn works(&mut self) {
         self.pauses.reset();
+        if self.uncopied.is_some_and(|until| self.now() < until) {
+            return;
+        }
+        self.uncopied = None;
         self.failures = (0, None);
         let now = self.ingress.context.clock.now();
         self.ingress.sources.change(&self.id, |view| {
             view.failures = 0;
             view.enter(SourceState::Running, None, now);
         });
+    }
+
+    /// Notes that a message could not be copied, which comes again after `pause`. The source stays open for the others.
+    pub(super) async fn copy_failed(&mut self, mount: &Mount, error: ActionError, pause: Duration) {
+        // Until it must have come again, and some time for that.
+        self.uncopied = Some(self.now().after(pause * 2));
+        self.failed(mount, error).await;
+    }
+
+    /// Notes that messages were copied.
+    pub(super) fn copied(&mut self) {
+        self.uncopied = None;
     }
 
     /// Notes a failure, of which triggers on `cogwork.failure` hear.

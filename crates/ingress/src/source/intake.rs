@@ -158,7 +158,12 @@ impl Consumer {
         }
         self.ingress.sources.change(&self.id, |view| view.poisoned += poisoned);
         source.settle(fates).await?;
-        problem.map_or(Ok(()), Err)
+        match problem {
+            Some(error) => self.copy_failed(&plan.mount, error, NO_LIST).await,
+            None if poisoned > 0 => self.copied(),
+            None => {}
+        }
+        Ok(())
     }
 
     /// Adds a message to the list, and publishes its copy. Returns false if the list has no room.

@@ -9,6 +9,9 @@ use value::{Budget, Data, File, JsonLimits, Map, Value};
 /// The default of `maxBody`, in bytes.
 const USUAL_BODY: usize = 1 << 20;
 
+/// The largest `maxBody`, in bytes.
+const LARGEST: usize = StreamSettings::MAX_BODY as usize;
+
 /// The form of `body`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Parse {
@@ -92,7 +95,13 @@ impl Reading {
     pub(super) fn data(self, message: &Message) -> Result<Value, String> {
         let size = message.body.len();
         if size > self.max_body {
-            return Err(format!("the body has {size} bytes, and `maxBody` is {}", self.max_body));
+            // Brokers keep no more of a body than that and one byte.
+            let at_least = if size > LARGEST { "more than " } else { "" };
+            return Err(format!(
+                "the body has {at_least}{} bytes, and `maxBody` is {}",
+                size.min(LARGEST),
+                self.max_body
+            ));
         }
         let body = match self.parse {
             Parse::Json => Value::from_json(&message.body, JsonLimits::default())

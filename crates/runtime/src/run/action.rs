@@ -71,7 +71,7 @@ impl Run {
         let (inputs, memory) = self.inputs(call, &action, key, scope, frame).await?;
         let call_effect = effect_of(&catalog, call);
         let effect = call_effect != Effect::Pure;
-        let idempotency_key = if effect { format!("{}.{key}", self.journal.id()) } else { String::new() };
+        let idempotency_key = if effect { self.idempotency_key(key) } else { String::new() };
         let named = call.connection.as_ref().map(|setting| chosen_name(setting, frame)).transpose()?;
         let called = CallTarget::Action(action.spec());
         // A call that goes on from a checkpoint is the call that has begun before.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use catalog::Catalog;
 use connector::{Action, Checkpoint, Pause, Progress};
+use model::LogLevel;
 use model::action::{ActionError, ErrorKind};
 use model::automation::{ActionStep, Step, Verb};
 use model::execution::WaitReason;
@@ -31,11 +32,18 @@ impl Run {
         scope: &Scope,
         frame: &Frame,
     ) -> Result<Value, Exit> {
+        let mut is_lost = false;
         loop {
             match self.stage(step, call, key, attempt, scope, frame).await? {
                 Progress::Ended(value) => return Ok(value),
                 Progress::Reached(checkpoint) => self.reach(key, checkpoint, frame).await?,
-                Progress::Failed(error) => return Err(self.begins_anew(key, error)),
+                // Once in an attempt, so that a service that loses each work is not asked without end.
+                Progress::Lost(error) if !is_lost => {
+                    is_lost = true;
+                    self.journal.log(LogLevel::Warn, Some(key), &format!("begins anew: {}", error.message));
+                    self.journal.record_checkpoint(key, Value::Null);
+                }
+                Progress::Failed(error) | Progress::Lost(error) => return Err(self.begins_anew(key, error)),
             }
         }
     }
@@ -131,6 +139,16 @@ impl Run {
             tokio::time::sleep(self.time_left(due)).await;
         }
         self.suspend_until(due, frame).await
+    }
+
+    /// The key that tells the service which call this is, the same for each attempt. Work that begins anew has another one: by the first key
+    /// a service would answer with the work that has failed.
+    pub(super) fn idempotency_key(&self, key: &str) -> String {
+        let id = self.journal.id();
+        match self.journal.begun_anew(key) {
+            0 => format!("{id}.{key}"),
+            times => format!("{id}.{key}#{}", times.saturating_add(1)),
+        }
     }
 
     /// Drops the checkpoint of work that has failed, so that another attempt begins anew.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_nats::header::HeaderMap;
 use async_nats::jetstream::consumer::pull::{Batch, Config};
-use async_nats::jetstream::consumer::{AckPolicy, Consumer, DeliverPolicy};
+use async_nats::jetstream::consumer::{AckPolicy, Consumer, DeliverPolicy, Info};
 use async_nats::jetstream::{self, AckKind};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -231,9 +231,14 @@ impl MessageSource for Source {
 
     async fn lag(&mut self) -> Result<Option<u64>, ActionError> {
         self.link.check()?;
-        let pending =
-            self.consumer.info().await.map(|info| info.num_pending).map_err(|error| error.to_string());
-        pending.map(Some).map_err(|reason| self.failed(&reason))
+        let open = u64::try_from(self.open.len()).unwrap_or(u64::MAX);
+        let info = self.consumer.info().await.map_err(|error| error.to_string());
+        // With the messages that a consumer that has ended took: they come again after `ACK_WAIT`.
+        let waiting = |info: &Info| {
+            let elsewhere = u64::try_from(info.num_ack_pending).unwrap_or_default().saturating_sub(open);
+            info.num_pending.saturating_add(elsewhere)
+        };
+        info.map(|info| Some(waiting(info))).map_err(|reason| self.failed(&reason))
     }
 }
 

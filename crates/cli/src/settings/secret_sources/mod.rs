@@ -361,22 +361,25 @@ fn credential<'d>(reader: &mut MapReader<'_, 'd>, key: &'d str, base: &Path) -> 
 /// A source has no settings; the message names it.
 pub(super) fn check(config: &Config) -> Result<(), String> {
     let sources = &config.secret_sources;
-    for name in used(sources) {
-        if name == SecretSources::COMMAND {
-            if sources.command.is_none() {
-                return Err("the source `command` of `secrets.sources` needs its program in the variable COGWORK_SECRETS_COMMAND of this machine".to_owned());
-            }
-        } else if !sources.providers.contains_key(name) {
-            let known = sources.providers.keys().map(String::as_str);
-            let near =
-                nearest(name, known).map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-            let key = name.replace(':', ".");
-            return Err(format!(
-                "the source `{name}` of `secrets.sources` has no settings; add `secrets.{key}`{near}"
-            ));
-        }
+    if sources.command.is_none() && used(sources).any(|name| name == SecretSources::COMMAND) {
+        return Err("the source `command` of `secrets.sources` needs its program in the variable COGWORK_SECRETS_COMMAND of this machine".to_owned());
     }
-    Ok(())
+    check_providers(config)
+}
+
+/// Checks that the sources that are providers have settings.
+///
+/// # Errors
+/// A source has no settings; the message names it.
+pub(super) fn check_providers(config: &Config) -> Result<(), String> {
+    let sources = &config.secret_sources;
+    let unknown =
+        used(sources).find(|name| *name != SecretSources::COMMAND && !sources.providers.contains_key(*name));
+    let Some(name) = unknown else { return Ok(()) };
+    let known = sources.providers.keys().map(String::as_str);
+    let near = nearest(name, known).map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+    let key = name.replace(':', ".");
+    Err(format!("the source `{name}` of `secrets.sources` has no settings; add `secrets.{key}`{near}"))
 }
 
 /// The providers that no source names, each as a sentence.

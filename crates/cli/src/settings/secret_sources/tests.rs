@@ -128,6 +128,21 @@ fn a_source_without_settings_is_an_error_that_names_them() {
 }
 
 #[test]
+fn a_source_without_settings_is_a_warning_of_the_check_of_the_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = "secrets:\n  sources: [store, {vault: corp}]\n";
+    std::fs::write(folder.path().join("cogwork.yaml"), text).expect("it is written");
+    let check = |environment: &Environment| {
+        let report = super::super::file::check(folder.path(), environment).expect("it is read");
+        report.map(|report| report.render(false)).unwrap_or_default()
+    };
+    let found = check(&Environment::with([]));
+    assert!(found.contains("add `secrets.vault.corp`") && found.contains("cogwork.yaml:2:"), "{found}");
+    let vault = "{corp: {address: 'https://v', path: kv, login: {token: t}}}";
+    assert_eq!(check(&Environment::with([("COGWORK_SECRETS_VAULT", vault)])), "");
+}
+
+#[test]
 fn a_variable_holds_yaml_and_the_program_of_this_machine() {
     let environment = Environment::with([
         ("COGWORK_SECRETS_SOURCES", "[store, command, {vault: corp}]"),

@@ -11,7 +11,7 @@ use value::Value;
 
 use super::input::DeclaredInput;
 use super::types::Types;
-use super::{check_example, check_identifier, graphql, operation, read_example, service, upload};
+use super::{check_example, check_identifier, graphql, hosts, operation, read_example, service, upload};
 use crate::action::Action;
 use crate::http::{BodyFormat, RequestRules, decode};
 use crate::manifest::interpret::fits_text;
@@ -61,7 +61,8 @@ fn action(
     let (mut results, result) = declared_results(reader.take("results"), types, answer, is_download);
     let mut example = reader.required("example").map("an example").map(read_example);
     let own_key = service::idempotency(reader.take("idempotency"), diagnostics);
-    let redirects = reader.take("redirect").map("a redirect").map(redirect_hosts);
+    let redirects =
+        reader.take("redirect").map("a redirect").map(|reader| redirect_hosts(reader, diagnostics));
     let line_span = reader.key_span("request");
     let answers = results.clone();
     if let Some(paging) = &pages {
@@ -70,7 +71,7 @@ fn action(
     }
     reader.finish();
     let line = line?;
-    check_method(&line, line_span, graphql.is_some(), is_download, diagnostics);
+    check_method(&line, line_span, (graphql.is_some(), is_download, upload.is_some()), diagnostics);
     graphql::check(graphql.as_ref(), &wired, diagnostics);
     if let Some(call) = &graphql {
         graphql::add_query(call, &mut fixed, example.as_mut().map(|(example, _)| example));
@@ -205,17 +206,19 @@ fn encoding(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Encoding>
     form
 }
 
-/// Reports a request that cannot carry a query, or that downloads nothing.
+/// Reports a request that cannot carry a query, downloads nothing, or begins no upload.
 fn check_method(
     line: &Line,
     line_span: Span,
-    is_graphql: bool,
-    is_download: bool,
+    (is_graphql, is_download, is_upload): (bool, bool, bool),
     diagnostics: &Diagnostics,
 ) {
     let (message, help) = match &line.method {
         method if is_graphql && *method != Method::POST => {
             (format!("a {method} carries no GraphQL query"), "write `POST` and the path")
+        }
+        method if is_upload && !matches!(*method, Method::POST | Method::PUT | Method::PATCH) => {
+            (format!("a {method} begins no upload"), "write `POST`, `PUT` or `PATCH` and the path")
         }
         method if is_download && *method != Method::GET => {
             (format!("a {method} downloads nothing"), "write `GET` and the path")
@@ -226,9 +229,8 @@ fn check_method(
 }
 
 /// Reads the hosts to which the service may redirect a request.
-fn redirect_hosts(mut reader: MapReader<'_, '_>) -> Vec<String> {
-    let hosts = reader.required("hosts").one_or_more().unwrap_or_default();
-    let hosts = hosts.into_iter().filter_map(|host| host.name().map(str::to_ascii_lowercase)).collect();
+fn redirect_hosts(mut reader: MapReader<'_, '_>, diagnostics: &Diagnostics) -> Vec<String> {
+    let hosts = hosts::read(reader.required("hosts"), diagnostics);
     reader.finish();
     hosts
 }

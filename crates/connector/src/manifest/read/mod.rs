@@ -4,6 +4,7 @@ mod action;
 mod connection;
 mod event;
 mod graphql;
+mod hosts;
 mod input;
 mod operation;
 mod paging;

@@ -1,10 +1,12 @@
 //! Reads the uploads of actions.
 
+use ::http::HeaderName;
 use model::InputType;
 use text::diagnostic::{Diagnostic, Diagnostics};
 use text::yaml::{Field, MapReader};
 
 use super::action::Wired;
+use super::hosts;
 use crate::manifest::{RequestLocation, SessionLocation, Upload, UploadProtocol};
 
 /// The largest piece of a file, in bytes.
@@ -18,9 +20,11 @@ pub(super) fn read(action: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) ->
     let mut reader = action.take("upload").map("an upload")?;
     let protocols = [("google", UploadProtocol::Google), ("microsoft", UploadProtocol::Microsoft)];
     let protocol = reader.required("protocol").one_of(&protocols);
-    let location = reader.required("location").map("the address of an upload").and_then(location);
-    let hosts = reader.take("hosts").one_or_more().unwrap_or_default();
-    let hosts = hosts.into_iter().filter_map(|host| host.name().map(str::to_ascii_lowercase)).collect();
+    let location = reader
+        .required("location")
+        .map("the address of an upload")
+        .and_then(|reader| location(reader, diagnostics));
+    let hosts = hosts::read(reader.take("hosts"), diagnostics);
     let span = reader.key_span("chunk");
     let size = reader.take("chunk").size();
     reader.finish();
@@ -38,7 +42,8 @@ pub(super) fn read(action: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) ->
     Some(Upload { protocol, location: location?, chunk, hosts })
 }
 
-fn location(mut reader: MapReader<'_, '_>) -> Option<SessionLocation> {
+fn location(mut reader: MapReader<'_, '_>, diagnostics: &Diagnostics) -> Option<SessionLocation> {
+    let span = reader.key_span("header");
     let text = |field: Field<'_, '_>| field.name().map(str::to_owned);
     let found = match reader.exactly_one_of(&["header", "body"]) {
         Some("header") => text(reader.take("header")).map(SessionLocation::Header),
@@ -46,6 +51,12 @@ fn location(mut reader: MapReader<'_, '_>) -> Option<SessionLocation> {
         None => None,
     };
     reader.finish();
+    if let Some(SessionLocation::Header(name)) = &found
+        && HeaderName::try_from(name).is_err()
+    {
+        let message = format!("`{name}` is no name of a header");
+        diagnostics.push(Diagnostic::error("invalid-header", message, span).help("write `header: Location`"));
+    }
     found
 }
 

@@ -266,8 +266,9 @@ impl<'e> StepHistory<'e> {
 
     fn finish(&mut self, at: Timestamp, took: Duration, outcome: &'e StepOutcome) {
         // An attempt whose start was not stored is the one after the failed attempts.
-        let is_stored =
-            matches!(self.progress, StepProgress::Running | StepProgress::Handling) && self.attempt > 0;
+        let is_begun = matches!(self.progress, StepProgress::Running | StepProgress::Handling)
+            || self.open_attempt().is_some();
+        let is_stored = is_begun && self.attempt > 0;
         (self.next_at, self.waits_for, self.finished_at) = (None, None, Some(at));
         (self.outcome, self.is_closed) = (Some(outcome), true);
         if self.progress != StepProgress::Handling {

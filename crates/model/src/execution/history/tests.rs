@@ -90,6 +90,15 @@ fn each_attempt_has_its_start_its_end_and_its_error() {
 }
 
 #[test]
+fn an_attempt_that_pauses_is_one_attempt() {
+    let on = WaitReason::Operation { id: "7".to_owned(), looks: 0 };
+    let waiting = Event::Waiting { at: at(5), step: "a".to_owned(), until: Some(at(900)), limit: None, on };
+    let events = [started(0, 1), waiting, finished(1000, "a", succeeded())];
+    assert_eq!(attempts(&events).len(), 1);
+    assert_eq!(History::new(&events).step("a").expect("the step").attempt, 1);
+}
+
+#[test]
 fn a_handled_failure_is_the_end_of_the_last_attempt() {
     let handled = StepOutcome::Failed { error: error(), handled: Some(Value::Null) };
     let failure = Event::StepFailed { at: at(1008), step: "a".to_owned(), error: error() };

@@ -22,6 +22,11 @@ impl Journal {
         self.state().checkpoints.get(step).cloned()
     }
 
+    /// The number of times that the call of the step has begun anew.
+    pub(crate) fn begun_anew(&self, step: &str) -> u32 {
+        self.state().begun_anew.get(step).copied().unwrap_or_default()
+    }
+
     /// Records a checkpoint, or with null that another attempt begins anew. The first request of the call counts as ended: it is not
     /// interrupted by a later stop.
     pub(crate) fn record_checkpoint(&self, step: &str, data: Value) {
@@ -42,6 +47,8 @@ impl State {
         self.interrupted.remove(step);
         if data.is_null() {
             self.checkpoints.remove(step);
+            let times = self.begun_anew.entry(step.to_owned()).or_default();
+            *times = times.saturating_add(1);
         } else {
             self.checkpoints.insert(step.to_owned(), Checkpoint { data, at });
         }

@@ -116,6 +116,8 @@ struct State {
     step_starts: HashMap<String, StepStart>,
     /// How far the calls in progress have come, by step.
     checkpoints: HashMap<String, Checkpoint>,
+    /// The steps whose work has begun anew, and how many times: kept over retries of all kinds.
+    begun_anew: HashMap<String, u32>,
     /// The order in which steps began or ended last, if it is kept, and its next position.
     order: HashMap<String, u64>,
     next_position: u64,

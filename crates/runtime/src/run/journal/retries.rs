@@ -94,6 +94,7 @@ impl Journal {
             state.watermark.record(Effect::Write);
             state.watermark.call_recorded(step);
         }
+        self.end_pause(&mut state, step);
         state.tries.insert(step.to_owned(), tries.clone());
         let has_inner = !state.step_starts.is_empty() || !state.checkpoints.is_empty();
         if !state.finished.is_empty() || has_inner || self.closes_steps() {
