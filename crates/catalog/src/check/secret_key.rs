@@ -32,7 +32,7 @@ fn reads_secret(automation: &Automation, expression: &Expression) -> Option<Diag
         ),
     };
     Some(Diagnostic::warning(CODE, message, expression.span()).help(format!(
-        "read a value of the trigger, or a variable without a secret, such as the name of an account; if only this machine has the secret, say so: `# cogwork: allow {CODE}`"
+        "read a value of the trigger, or a variable without a secret, such as the name of an account; if only this machine has the secret, say so: `# cogwork: allow({CODE})`"
     )))
 }
 

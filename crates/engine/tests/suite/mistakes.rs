@@ -229,7 +229,7 @@ fn a_secret_in_a_concurrency_key_is_reported_with_the_way_out() {
         ("{value: \"${{ secrets.a }}\", secret: true}", "${{ configVars.plain }}"),
         (
             "{value: \"${{ secrets.a }}\", secret: true}",
-            "${{ configVars.account }} # cogwork: allow secret-in-key",
+            "${{ configVars.account }} # cogwork: allow(secret-in-key)",
         ),
     ] {
         let report = check_text(&catalog(), "automations/test.yaml", &head(variable, key));
