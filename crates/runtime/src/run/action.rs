@@ -120,9 +120,8 @@ impl Run {
             let reached = checkpoint.as_ref();
             let reached =
                 reached.map(|checkpoint| Reached { data: &checkpoint.data, age: self.age(checkpoint) });
-            let action = &*action;
-            let advance = move |call| action.advance(call, reached);
-            let future = self.connections.call_renewing(&catalog, made, advance);
+            let (action, connections) = (&*action, &self.connections);
+            let future = connections.call_renewing(&catalog, made, move |call| action.advance(call, reached));
             self.bounded(step, frame, self.context.with_failpoints(future)).await?
         } else {
             let made = || self.connections.call_renewing(&catalog, made, |call| action.call(call));
