@@ -29,7 +29,7 @@ export PATH := $(PATH):/usr/sbin:/sbin
 # The steps of `make test` follow one another; each of them uses every processor as it is.
 .NOTPARALLEL:
 .PHONY: help run ui ui-check ui-test ui-types test packages tools lint format-check clippy scripts-check ci-check build-tests unit-tests servers server-tests cluster cluster-check examples-check examples-test docs-check \
-	editor-check imports-check run-check ops-check daemon-checks hostile-check hostile faults-check faults counts-check fuzz schemas reference format bench audit book clean
+	editor-check imports-check run-check ops-check daemon-checks hostile-check hostile faults-check faults counts-check fuzz families schemas reference format bench audit book clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -188,15 +188,27 @@ FUZZ_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-covera
 	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table -Ccodegen-units=1
 FUZZ_HOST = $(shell $(CARGO) -vV | sed -n 's/^host: //p')
 FUZZ_SECONDS ?= 60
+FUZZ_TARGETS ?= $(patsubst fuzz/fuzz_targets/%.rs,%,$(wildcard fuzz/fuzz_targets/*.rs))
 
-fuzz: ## Feed what reads the words of others with whatever comes to mind (FUZZ_SECONDS=60 for each target)
+# The versions of the workspace, and what only libFuzzer needs.
+fuzz/Cargo.lock: Cargo.lock
+	@cp $< $@
+
+fuzz: fuzz/Cargo.lock ## Feed what reads the words of others with whatever comes to mind (FUZZ_SECONDS=60 for each target)
 	RUSTFLAGS='$(FUZZ_FLAGS)' CARGO_TARGET_DIR='$(abspath $(TARGET))/fuzz' \
 		$(CARGO) build --release --manifest-path fuzz/Cargo.toml --target $(FUZZ_HOST)
-	@for target in answers edits expressions framing jsonpath modules schemas statements templates yaml; do \
+	@for target in $(FUZZ_TARGETS); do \
 		mkdir -p $(TARGET)/fuzz/corpus/$$target $(TARGET)/fuzz/found; \
 		$(TARGET)/fuzz/$(FUZZ_HOST)/release/$$target -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 \
 			-artifact_prefix=$(TARGET)/fuzz/found/$$target- -print_final_stats=1 $(TARGET)/fuzz/corpus/$$target || exit 1; \
 	done
+
+# A build of its own: it counts the processor time of each crate, and keeps the names of functions.
+families: ## Say what each family of systems adds to the program and to its build
+	@mkdir -p $(TARGET)/families && rm -f $(TARGET)/families/seconds
+	FAMILY_SECONDS='$(abspath $(TARGET))/families/seconds' RUSTC_WRAPPER='$(abspath scripts/family-costs.py)' CARGO_TARGET_DIR='$(abspath $(TARGET))/families' \
+		$(CARGO) build --release --locked --config 'profile.release.package.cli.strip="none"' -p cli --features full --bin cogwork
+	@scripts/family-costs.py $(TARGET)/families
 
 schemas: ## Write schemas/ anew: the JSON Schemas and the description of the admin API
 	$(CARGO) run --locked --bin cogwork -- schema --write
@@ -211,7 +223,8 @@ PEER_NAMES := $(subst $(comma), ,$(PEERS))
 # Allocations are counted by the names of functions.
 BENCH_FLAGS = $(if $(findstring instructions,$(ARGS)),--config 'profile.dist.package.cli.strip="none"')
 
-bench: $(PEER_NAMES:%=$(TARGET)/peers/%/installed) ## Run the benchmarks (ARGS=--quick, ARGS='--only acks', PEERS=node-red,n8n,dbos,restate, …)
+bench: servers $(PEER_NAMES:%=$(TARGET)/peers/%/installed) ## Run the benchmarks (ARGS=--quick, ARGS='--only acks', PEERS=node-red,n8n,dbos,restate, …)
+	@scripts/need.sh dovecot-imapd mariadb-server openssh-server postgresql rabbitmq-server
 	$(CARGO) build --profile dist --locked $(BENCH_FLAGS) -p cli -p bench --bin cogwork --bin bench
 	$(TARGET)/dist/bench $(if $(PEERS),--peers $(PEERS)) $(ARGS)
 

@@ -14,14 +14,15 @@ Usage: bench [--only NAME]... [--connections N] [--executions N] [--quick | --se
              [--json FILE] [--counts FILE [--record]]
 
   --only NAME    one group of measurements; may be given again
-                 (acks, synchronous, gets, steps, code, sql, messages, peers, start, reload, schedules,
-                 history, backlog, loading, instructions, cluster, growth, memory); `cluster` and `instructions` need PostgreSQL and
-                 take two minutes, `growth` five and `memory` ten, and they are measured only where they are named
+                 (acks, synchronous, gets, steps, code, sql, files, messages, peers, start, reload,
+                 schedules, history, backlog, loading, instructions, cluster, growth, memory); `cluster` and `instructions` need PostgreSQL and
+                 take two minutes, `growth` five and `memory` ten, and they are measured only where they are named;
+                 `sql`, `files` and `messages` take the servers that are installed, beside a plain client of each
   --connections N
                  of the measurements with requests, those with so many under way (1, 16, 64)
   --executions N how many there are in the stores of history and backlog (200,000)
   --seconds N    how long each measurement takes (3)
-  --quick        one second each, 20 for `memory`, and no project of 10,000 automations or schedules
+  --quick        one second or round each, 20 seconds for `memory`, and no project of 10,000 automations or schedules
   --peers NAMES  other engines for the group `peers`, with commas between them, which
                  `make bench PEERS=…` installs (node-red, n8n, dbos, restate)
   --json FILE    writes the figures there, too

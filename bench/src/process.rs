@@ -1,8 +1,10 @@
 //! The servers under measurement as processes of their own, on a processor of their own, ended by their ids.
 
 use std::fs::File;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::Error;
@@ -198,9 +200,67 @@ pub(crate) fn own_processor_time() -> Option<Duration> {
     Some(Duration::from_secs(sum) / system::ticks_per_second()?)
 }
 
+/// The growth of this process's memory.
+pub(crate) struct Growth {
+    /// The bytes at its begin.
+    before: Option<u64>,
+}
+
+impl Growth {
+    pub(crate) fn begin() -> Self {
+        // Resets the peak (proc(5)).
+        let reset = std::fs::write("/proc/self/clear_refs", "5");
+        let status = reset.and_then(|()| std::fs::read_to_string("/proc/self/status"));
+        Self { before: status.ok().and_then(|status| resident(&status)) }
+    }
+
+    /// Returns the most bytes that it had more than at its begin; `None` where the system does not say.
+    pub(crate) fn end(self) -> Option<u64> {
+        let status = std::fs::read_to_string("/proc/self/status").ok()?;
+        Some(peak(&status)?.saturating_sub(self.before?))
+    }
+}
+
+/// Runs a program with this input to its end, and returns the most memory that it had, in bytes, where the system says it.
+pub(crate) fn run(command: &mut Command, input: &[u8]) -> Result<Option<u64>, Error> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(Error::io(&name))?;
+    let (status, has_ended) = (format!("/proc/{}/status", child.id()), AtomicBool::new(false));
+    let (done, memory) = std::thread::scope(|scope| {
+        let memory = scope.spawn(|| {
+            let mut most = None;
+            while !has_ended.load(Ordering::Relaxed) {
+                most = most.max(std::fs::read_to_string(&status).ok().and_then(|status| peak(&status)));
+                std::thread::park_timeout(CHECK_INTERVAL);
+            }
+            most
+        });
+        let sent = child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(input));
+        let done = child.wait_with_output();
+        has_ended.store(true, Ordering::Relaxed);
+        // A program that ends early says why.
+        let done = done.and_then(|done| if done.status.success() { sent.map(|()| done) } else { Ok(done) });
+        (done, memory.join().unwrap_or_default())
+    });
+    let done = done.map_err(Error::io(&name))?;
+    match done.status.success() {
+        true => Ok(memory),
+        false => Err(Error::Server(format!("{name}: {}", String::from_utf8_lossy(&done.stderr)))),
+    }
+}
+
 /// `VmRSS` in bytes from the text of `/proc/<id>/status`.
 fn resident(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    memory(status, "VmRSS:")
+}
+
+/// `VmHWM`, the most that a process had, in the same way.
+fn peak(status: &str) -> Option<u64> {
+    memory(status, "VmHWM:")
+}
+
+fn memory(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kibibytes.checked_mul(1024)
 }

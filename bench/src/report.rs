@@ -36,6 +36,8 @@ struct Beside {
 pub(crate) enum Unit {
     /// Operations per second.
     PerSecond,
+    /// 1,048,576 bytes each, per second.
+    MebibytesPerSecond,
     /// Millionths of a second.
     Microseconds,
     /// Thousandths of a second.
@@ -130,6 +132,7 @@ impl Unit {
     fn word(self) -> &'static str {
         match self {
             Self::PerSecond => "/s",
+            Self::MebibytesPerSecond => "MiB/s",
             Self::Microseconds => "µs",
             Self::Milliseconds => "ms",
             Self::Bytes => "B",

@@ -77,7 +77,7 @@ const AT_HOME: [(&str, &[&str], &str); 60] = [
     ("seccompiler", &["script"], "only script confines a process"),
     ("tree-sitter*", &["script"], "only script reads a user's JavaScript"),
     ("async-imap", &["systems"], "only systems speaks to mailboxes"),
-    ("async-nats", &["systems"], "only systems speaks to brokers"),
+    ("async-nats", &["systems", "bench"], "only systems speaks to brokers, and bench as the plain client"),
     ("mail-parser", &["systems"], "only systems reads mail"),
     ("amq-protocol", &["systems"], "only systems speaks to brokers"),
     ("tokio-rustls", &["connector"], "only connector opens connections"),

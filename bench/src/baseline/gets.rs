@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
     clippy::disallowed_methods,
     reason = "what the guard and the limits cost is part of what is measured"
 )]
-pub(super) fn client() -> Result<reqwest::Client, Error> {
+pub(crate) fn client() -> Result<reqwest::Client, Error> {
     connector::install_crypto();
     let client = reqwest::Client::builder()
         .user_agent("cogwork-bench")

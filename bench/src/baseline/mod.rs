@@ -22,7 +22,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::Error;
 use log::Log;
 
-pub(crate) use gets::{GETS, IN_TURN};
+pub(crate) use gets::{GETS, IN_TURN, client};
 
 /// The file in a baseline's folder that holds its address, once it answers.
 pub(crate) const ADDRESS: &str = "address";
@@ -78,7 +78,7 @@ struct Means {
 /// Is a baseline until it is ended, with its data in `folder`.
 pub(crate) fn serve(kind: Kind, folder: &Path) -> Result<(), Error> {
     let log = Log::open(&folder.join("log.db"))?;
-    let means = Arc::new(Means { kind, log, client: gets::client()? });
+    let means = Arc::new(Means { kind, log, client: client()? });
     // As the daemon's: a worker for each processor that it may use.
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.map_err(Error::io("the runtime"))?.block_on(async {

@@ -2,7 +2,9 @@
 
 mod cluster;
 mod code;
+mod comparison;
 mod contest;
+mod files;
 mod gets;
 mod growth;
 mod instructions;
@@ -30,13 +32,14 @@ use crate::process::Processors;
 use crate::report::Report;
 
 /// The groups, in the order of the table.
-pub(crate) const GROUPS: [&str; 18] = [
+pub(crate) const GROUPS: [&str; 19] = [
     "acks",
     "synchronous",
     "gets",
     "steps",
     "code",
     "sql",
+    "files",
     "messages",
     "peers",
     "start",
@@ -88,6 +91,7 @@ async fn groups(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
             "steps" => steps::measure(terms, report).await?,
             "code" => code::measure(terms, report).await?,
             "sql" => sql::measure(terms, report).await?,
+            "files" => files::measure(terms, report).await?,
             "messages" => messages::measure(terms, report).await?,
             "peers" => peers::measure(terms, report).await?,
             "start" => size::start(terms, report).await?,

@@ -88,13 +88,17 @@ pub(crate) async fn read_required(
     vault: Option<Vault>,
     required: &BTreeSet<String>,
 ) -> Vec<ListedSecret> {
-    let network = ProviderNetwork { allow: config.outbound_allow.clone(), ..ProviderNetwork::default() };
-    let clock = Arc::new(SystemClock);
-    let secrets =
-        Secrets::new(vault.map(Arc::new), config.secrets_dir.clone(), config.redactor.clone(), None)
-            .with_sources(&config.secret_sources, network, clock);
+    let secrets = reader(config, vault);
     secrets.read_all(required).await;
     secrets.list(required)
+}
+
+/// Returns the reader of secrets from all sources, in a process without a daemon.
+pub(crate) fn reader(config: &Config, vault: Option<Vault>) -> Secrets {
+    let network = ProviderNetwork { allow: config.outbound_allow.clone(), ..ProviderNetwork::default() };
+    Secrets::new(vault.map(Arc::new), config.secrets_dir.clone(), config.redactor.clone(), None)
+        .with_allowed_variables(config.env_allow.clone())
+        .with_sources(&config.secret_sources, network, Arc::new(SystemClock))
 }
 
 /// Checks that the secrets folder can be read, if it exists.

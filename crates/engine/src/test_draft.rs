@@ -73,11 +73,7 @@ impl Engine {
         let path = test_path(automation.source.path());
         let before =
             authoring::read_file(&dir, &path).map_err(|error| Error::NotReplayable(error.to_string()))?;
-        let real = RealSecrets {
-            vault: None,
-            folder: settings.dir.join("secrets"),
-            env_allow: settings.env_allow.clone(),
-        };
+        let real = RealSecrets::local(settings.dir.join("secrets"), settings.env_allow.clone());
         let variable = |name: &str| real.variable(name);
         let runner = TestRunner::new(catalog.clone(), &dir).with_secrets(real.clone());
         let mut reason = String::new();

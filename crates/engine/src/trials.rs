@@ -169,11 +169,7 @@ impl Engine {
         let catalog = Arc::new(self.draft(&request.path, &request.text)?);
         let draft = deployment_of(&catalog, &request.path)?;
         let settings = self.settings();
-        let real = RealSecrets {
-            vault: None,
-            folder: settings.dir.join("secrets"),
-            env_allow: settings.env_allow.clone(),
-        };
+        let real = RealSecrets::local(settings.dir.join("secrets"), settings.env_allow.clone());
         let runner = TestRunner::new(catalog, self.project_dir()).with_secrets(real);
         let mut results = Trials::default();
         for (id, execution) in recorded {

@@ -1,10 +1,15 @@
 //! Test doubles: stubbed actions, secrets and variables for tests of Automations.
 
+use std::sync::Arc;
+
+use connector::secret_provider::ProvidedSecret;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use model::action::{ActionError, ActionSpec};
 use model::automation::AutomationId;
 use value::{Map, Value};
+
+use crate::error::Error;
 
 /// Replaces the outside world in a test.
 pub trait Doubles: Send + Sync + 'static {
@@ -17,8 +22,11 @@ pub trait Doubles: Send + Sync + 'static {
     }
 
     /// Returns a secret of the test; `None` if it is not set.
-    fn secret(&self, _name: &str) -> Option<String> {
-        None
+    ///
+    /// # Errors
+    /// Returns an error if a recording, which calls the real system, cannot read the real secret.
+    fn secret(&self, _name: &str) -> Result<Option<Arc<ProvidedSecret>>, Error> {
+        Ok(None)
     }
 
     /// Returns an environment variable of the test; `None` if it is not set.

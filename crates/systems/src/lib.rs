@@ -20,6 +20,7 @@
 //! * `stream`: the parts that the connectors of all brokers have
 //! * `nats`: messages of NATS JetStream
 //! * `amqp`: messages of queues of RabbitMQ
+//! * `fuzzing`: entry points of the fuzzer
 
 mod amqp;
 mod connection;
@@ -28,6 +29,7 @@ mod csv;
 mod documents;
 #[cfg(any(feature = "mail", feature = "sftp"))]
 mod file;
+pub mod fuzzing;
 mod mail;
 mod nats;
 mod s3;

@@ -95,7 +95,7 @@ impl TestRunner {
     #[must_use]
     pub fn new(catalog: Arc<Catalog>, dir: impl Into<PathBuf>) -> Self {
         let dir = dir.into();
-        let real = RealSecrets { vault: None, folder: dir.join("secrets"), env_allow: None };
+        let real = RealSecrets::local(dir.join("secrets"), None);
         Self { catalog, dir, outbound_allow: Vec::new(), real, time_limit: runner::MAX_TEST_TIME }
     }
 

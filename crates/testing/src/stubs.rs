@@ -1,9 +1,11 @@
 //! Answers actions with the test's doubles and logs the calls.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use connector::Cassette;
+use connector::secret_provider::ProvidedSecret;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -12,13 +14,12 @@ use model::automation::AutomationId;
 use model::test_suite::{Case, Start, Stub, StubError, StubOutcome, StubResponse, Target};
 use text::Span;
 use value::redact::MASK;
-use value::{Map, Value};
+use value::{Map, Secret, Value};
 
 use crate::quiescence::Quiescence;
-use crate::test_run::TestSetup;
+use crate::test_run::{RealSecrets, TestSetup};
 use crate::trial::RecordedAnswers;
-use runtime::Secrets;
-use runtime::{CallTarget, Doubles, StubRequest};
+use runtime::{CallTarget, Doubles, Error, StubRequest};
 use runtime::{Clock as _, ManualClock};
 
 /// Action that emits an event.
@@ -33,7 +34,9 @@ pub(super) struct DoubleTable {
     /// Recording that answers HTTP requests of actions without a double.
     cassette: Option<Arc<Cassette>>,
     /// Secrets and variables of this machine, for calls to the real system.
-    real: Secrets,
+    real: RealSecrets,
+    /// The fields that files read of secrets with fields.
+    secret_fields: std::collections::BTreeMap<String, BTreeSet<String>>,
     clock: ManualClock,
     quiescence: Quiescence,
     trusts_senders: bool,
@@ -92,7 +95,8 @@ impl DoubleTable {
             secrets: case.secrets.clone(),
             env: case.env.clone(),
             cassette: setup.cassette.clone(),
-            real: setup.real.secrets(),
+            real: setup.real.clone(),
+            secret_fields: setup.catalog.secret_fields(),
             clock,
             quiescence,
             trusts_senders: !matches!(&case.start, Start::Request(request) if request.verify),
@@ -192,21 +196,28 @@ impl Doubles for DoubleTable {
         Some(after(answer.takes, self.clock.clone(), reply))
     }
 
-    fn secret(&self, name: &str) -> Option<String> {
+    fn secret(&self, name: &str) -> Result<Option<Arc<ProvidedSecret>>, Error> {
+        let secret = |text: &str| Some(Arc::new(ProvidedSecret::from_text(Secret::new(text))));
         if self.recorded.is_some() {
             // As recorded.
-            return Some(MASK.to_owned());
+            return Ok(secret(MASK));
         }
-        let own = self.secrets.get(name).cloned();
-        let Some(cassette) = &self.cassette else { return own };
-        let secret = match own {
-            Some(own) => own,
-            None if cassette.is_recording() => self.real.local_secret(name)?,
-            // A recording made with a real secret is replayed with a placeholder.
-            None => format!("not-the-real-{name}"),
+        let own = self.secrets.get(name).and_then(|text| secret(text));
+        let Some(cassette) = self.cassette.clone() else { return Ok(own) };
+        let is_recording = cassette.is_recording();
+        let fields = self.secret_fields.get(name).cloned().unwrap_or_default();
+        let hide = move |version: &ProvidedSecret| {
+            let fields = version.fields().iter().filter(|(name, _)| fields.contains(*name));
+            let values = version.text().into_iter().chain(fields.map(|(_, value)| value));
+            values.for_each(|value| cassette.add_secret(value.expose()));
         };
-        cassette.add_secret(&secret);
-        Some(secret)
+        if is_recording && own.is_none() {
+            return self.real.read(name, hide);
+        }
+        // A recording made with a real secret is replayed with a placeholder.
+        let found = own.or_else(|| secret(&self.placeholder(name)));
+        found.iter().for_each(|found| hide(found));
+        Ok(found)
     }
 
     fn recorded_start(&self, key: &str) -> Option<(Timestamp, Value)> {
@@ -238,6 +249,13 @@ impl Doubles for DoubleTable {
 }
 
 impl DoubleTable {
+    /// A text in place of a real secret, with the fields that files read.
+    fn placeholder(&self, name: &str) -> String {
+        let Some(fields) = self.secret_fields.get(name) else { return format!("not-the-real-{name}") };
+        let field = |field: &String| (field.clone(), format!("not-the-real-{name}-{field}").into());
+        serde_json::Value::Object(fields.iter().map(field).collect()).to_string()
+    }
+
     /// Returns true if the real system is called.
     fn is_live(&self) -> bool {
         self.cassette.as_ref().is_some_and(|cassette| cassette.is_recording())

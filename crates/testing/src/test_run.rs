@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use connector::secret_provider::ProvidedSecret;
 use connector::{AllowList, Cassette, Http, HttpOptions, Timer, Transport};
+use futures_util::FutureExt as _;
 use jiff::Timestamp;
 use model::LogLine;
 use model::automation::Trigger;
@@ -15,6 +17,7 @@ use model::payload::HttpResponse;
 use model::test_suite::{Case, Start};
 use store::{ExecutionFilter, Page, StateWrite};
 use text::Span;
+use tokio::runtime::Handle;
 use value::Map;
 use value::redact::Redactor;
 
@@ -25,35 +28,63 @@ use crate::trial::TrialStart;
 use catalog::{Catalog, Deployment};
 use ingress::Ingress;
 use runtime::{Clock as _, ManualClock};
-use runtime::{Isolation, Runtime, RuntimeParts, Secret, Secrets, Settings, Vault};
+use runtime::{Error, Isolation, Runtime, RuntimeParts, Secret, Secrets, Settings};
 
 /// Maximum number of executions examined per test, including called ones.
 const MAX_EXECUTIONS: u32 = 1000;
 /// Log lines and state entries read per page.
 const PAGE: u32 = 1000;
 
-/// Secrets of this machine, for recordings, which call the real system.
+/// Secrets and variables of this machine. Recordings, which call the real system, read both.
 #[derive(Clone)]
 pub struct RealSecrets {
-    /// Secrets in the project's store.
-    pub vault: Option<Arc<Vault>>,
-    /// Folder with one file per secret.
-    pub folder: PathBuf,
-    /// Variables of the environment that files may read; `None` for all except Cogwork's own.
-    pub env_allow: Option<Vec<String>>,
+    secrets: Arc<Secrets>,
+    /// Asks providers, since the clock of a test must not advance meanwhile; `None` if no provider is asked.
+    runtime: Option<Handle>,
 }
 
 impl RealSecrets {
-    /// Returns the reader of these secrets and variables.
-    pub(super) fn secrets(&self) -> Secrets {
-        Secrets::new(self.vault.clone(), self.folder.clone(), Redactor::default(), None)
-            .with_allowed_variables(self.env_allow.clone())
+    /// The secrets of a folder, and the variables of the environment that files may read: all except Cogwork's own if `env_allow` is `None`.
+    #[must_use]
+    pub fn local(folder: PathBuf, env_allow: Option<Vec<String>>) -> Self {
+        let secrets = Secrets::new(None, folder, Redactor::default(), None);
+        Self { secrets: Arc::new(secrets.with_allowed_variables(env_allow)), runtime: None }
+    }
+
+    /// The secrets of any source. Providers are asked on the threads of `runtime`, which is not the runtime of a test.
+    #[must_use]
+    pub fn new(secrets: Secrets, runtime: Handle) -> Self {
+        Self { secrets: Arc::new(secrets), runtime: Some(runtime) }
     }
 
     /// Reads an environment variable of this process; `None` if it is not set.
     #[must_use]
     pub fn variable(&self, name: &str) -> Option<String> {
-        self.secrets().variable(name)
+        self.secrets.variable(name)
+    }
+
+    /// Reads a secret; `hide` gets its versions. Blocks the thread until a provider has answered, or failed.
+    pub(super) fn read(
+        &self,
+        name: &str,
+        hide: impl Fn(&ProvidedSecret) + Send + Sync + 'static,
+    ) -> Result<Option<Arc<ProvidedSecret>>, Error> {
+        let (secrets, name) = (self.secrets.clone(), name.to_owned());
+        let reading = async move { secrets.whole_secret(&name, &hide).await };
+        let found = match &self.runtime {
+            None => reading.now_or_never(),
+            Some(runtime) => {
+                let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+                runtime.spawn(async move { sender.send(reading.await) });
+                receiver.recv().ok()
+            }
+        };
+        match found {
+            // The time of a test passes at once, so it does not wait until the provider answers again.
+            Some(Err(Error::SecretProvider(message))) => Err(Error::Input(message)),
+            Some(found) => found,
+            None => Err(Error::Input("no provider can be asked".to_owned())),
+        }
     }
 }
 

@@ -62,17 +62,27 @@ impl Server {
             crate::certificates::write(folder.path(), "127.0.0.1")?;
             let text = configured(folder.path(), (port, tls_port), configuration);
             std::fs::write(folder.path().join("server.conf"), text)?;
-            std::fs::write(folder.path().join("users"), format!("{USER}:{{PLAIN}}{password}\n"))?;
             let mut server = Self { port, tls_port, folder, running: None, delivered: AtomicU32::new(0) };
             server.owned(server.folder.path())?;
+            server.set_password(password)?;
             prepare(server.folder.path())?;
-            for name in ["certificate.pem", "certificate.key", "users", "server.conf"] {
+            for name in ["certificate.pem", "certificate.key", "server.conf"] {
                 server.owned(&server.folder.path().join(name))?;
             }
             server.start_again()?;
             Ok(server)
         };
         Some(made().unwrap_or_else(|error| panic!("Dovecot does not start: {error}")))
+    }
+
+    /// Changes the password of the account. Connections that have logged in go on.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn set_password(&self, password: &str) -> io::Result<()> {
+        let users = self.folder.path().join("users");
+        std::fs::write(&users, format!("{USER}:{{PLAIN}}{password}\n"))?;
+        self.owned(&users)
     }
 
     /// Starts it again after [`Server::kill`], with all its messages.

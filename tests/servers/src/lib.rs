@@ -7,6 +7,8 @@ pub mod certificates;
 pub mod dovecot;
 pub mod mariadb;
 pub mod nats;
+pub mod objects;
+pub mod openssh;
 pub mod rabbitmq;
 
 use std::io::{self, Read as _, Write as _};
@@ -17,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The time limit for the start of a server.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(90);
 /// The time between two looks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Runs the server until the end of its input, which comes with the end of this process however it ends.

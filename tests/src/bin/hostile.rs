@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use tests::hostile::{Amounts, Bounds, Findings, run, run_data, run_each, run_rows};
+use tests::hostile::{Amounts, Bounds, Findings, run, run_data, run_each, run_files, run_rows};
 
 /// Sends every filter, function, operator, query and schema keyword with hostile operands to a daemon.
 #[derive(Parser)]
@@ -27,13 +27,16 @@ struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 100)]
     readers: usize,
     /// Send large data alone, not the corpus.
-    #[arg(long, conflicts_with = "operands")]
+    #[arg(long, group = "alone")]
     data: bool,
     /// Read and write a million rows of databases alone.
-    #[arg(long, conflicts_with_all = ["operands", "data"])]
+    #[arg(long, group = "alone")]
     rows: bool,
+    /// Pass a gigabyte through the daemon alone.
+    #[arg(long, group = "alone")]
+    files: bool,
     /// Send the corpus alone, not large data.
-    #[arg(long)]
+    #[arg(long, group = "alone")]
     operands: bool,
     /// Send each row alone, and list the rows that take the most memory.
     #[arg(long)]
@@ -58,17 +61,21 @@ async fn main() -> io::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let bounds = Bounds { memory: arguments.memory << 20, others: Duration::from_millis(arguments.others) };
+    let is_all = !(arguments.operands || arguments.data || arguments.rows || arguments.files);
     let mut rows = Vec::new();
-    if !arguments.data && !arguments.rows {
+    if is_all || arguments.operands {
         let findings = run(bounds, arguments.sizes, &arguments.daemon).await.map_err(io::Error::other)?;
         rows.push(("operands", findings));
     }
     let amounts = Amounts { bodies: arguments.bodies, readers: arguments.readers };
-    if !arguments.operands && !arguments.rows {
+    if is_all || arguments.data {
         rows.extend(run_data(bounds, amounts, &arguments.daemon).await.map_err(io::Error::other)?);
     }
-    if !arguments.operands {
+    if is_all || arguments.rows {
         rows.extend(run_rows(bounds, &arguments.daemon).await.map_err(io::Error::other)?);
+    }
+    if is_all || arguments.files {
+        rows.extend(run_files(bounds, &arguments.daemon).await.map_err(io::Error::other)?);
     }
     let mut is_well = true;
     for (name, findings) in rows {

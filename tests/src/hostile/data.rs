@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::{Bounds, Findings, Observed, PATIENCE, Started};
+use super::{Bounds, Findings, Observed, PATIENCE, Started, write_others};
 use crate::daemon::{self, Daemon};
 use crate::project::Project;
 
@@ -31,8 +31,22 @@ const LARGE_HOSTS: usize = 8;
 const SHEET: (usize, usize) = (100, 19_999);
 /// The bytes of a file of zeros, which is packed to a thousandth.
 const ZEROS: usize = 8_000_000;
-/// The elements of a page, each inside of the one before.
+/// The elements of a page and of a sheet, each inside of the one before.
 const DEPTH: usize = 20_000;
+const SHEET_DEPTH: usize = 100_000;
+/// The columns of a file of CSV.
+const COLUMNS: usize = 1_000_000;
+/// The parts of a workbook around its only sheet.
+const BOOK: [(&str, &str); 2] = [
+    (
+        "xl/workbook.xml",
+        r#"<workbook xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"><sheets><sheet name="A" sheetId="1" r:id="r1"/></sheets></workbook>"#,
+    ),
+    (
+        "xl/_rels/workbook.xml.rels",
+        r#"<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="r1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/worksheet" Target="worksheets/sheet1.xml"/></Relationships>"#,
+    ),
+];
 /// The documents of each kind at a time.
 const DOCUMENTS: usize = 4;
 /// The texts of 20 bytes in a body of 5 MB.
@@ -82,7 +96,10 @@ pub async fn run_data(
     rows.push(("binary bodies into an answer that is read slowly", rig.row(answers).await?));
     let fetches = rig.row(fetch(&rig.client, &address("fetch"), &large_hosts, amounts.bodies)).await?;
     rows.push(("answers of 5 MB into calls", fetches));
-    rows.push(("sheets, bombs and deep pages", rig.row(documents(&rig.client, &address)).await?));
+    rows.push((
+        "sheets, bombs, deep documents and wide rows",
+        rig.row(documents(&rig.client, &address)).await?,
+    ));
     let large = start(&rig.client, &address("lists"), "{}").await?;
     let received = start(&rig.client, &address("received"), &text).await?;
     let shared = start(&rig.client, &address("shared"), "{}").await?;
@@ -192,7 +209,8 @@ async fn send_bodies(
     answers
 }
 
-/// Sends sheets of as many cells as they may have, files that are packed to a thousandth, and pages of deep elements.
+/// Sends sheets of as many cells as they may have, files that are packed to a thousandth, pages and sheets of deep elements, and rows of
+/// a million columns.
 async fn documents(client: &reqwest::Client, address: &dyn Fn(&str) -> String) -> Vec<Result<u16, String>> {
     let (columns, rows) = SHEET;
     let names: Vec<String> = (0..columns).map(|column| format!("c{column}")).collect();
@@ -201,6 +219,8 @@ async fn documents(client: &reqwest::Client, address: &dyn Fn(&str) -> String) -
         ("sheets", bytes::Bytes::from(format!("{}\n{}", names.join(","), row.repeat(rows)))),
         ("bombs", bytes::Bytes::from(vec![0; ZEROS])),
         ("pages", bytes::Bytes::from("<div>".repeat(DEPTH))),
+        ("deep", bytes::Bytes::from(format!("<worksheet><sheetData>{}", "<row><c><is>".repeat(SHEET_DEPTH)))),
+        ("columns", bytes::Bytes::from((0..COLUMNS).map(|at| format!("c{at},")).collect::<String>())),
     ];
     let send = |(name, body): &(&str, bytes::Bytes)| {
         let request = client.post(address(name)).header("content-type", "text/csv").body(body.clone());
@@ -344,5 +364,12 @@ fn write_automations(project: &Project, slow: SocketAddr) -> io::Result<()> {
     write("bombs", "sync", json!([pack, is_refused]))?;
     let text = json!({"action": "html.text", "with": {"html": body}, "onError": "continue"});
     write("pages", "sync", json!([text]))?;
-    write("others", "sync", json!([{"respond": {"json": {"ok": true}}}]))
+    let part = |(name, content): (&str, &str)| json!({"name": name, "content": content});
+    let parts: Vec<Value> = BOOK.into_iter().chain([("xl/worksheets/sheet1.xml", body)]).map(part).collect();
+    let pack = json!({"id": "pack", "action": "zip.pack", "with": {"files": parts}});
+    let file = json!({"file": "${{ steps.pack.results.file }}"});
+    write("deep", "sync", json!([pack, {"action": "sheet.read", "with": file, "onError": "continue"}]))?;
+    let parse = json!({"action": "data.parseCsv", "with": {"data": body}, "onError": "continue"});
+    write("columns", "sync", json!([parse]))?;
+    write_others(project)
 }

@@ -2,6 +2,7 @@
 //! many at one time. An observer beside them measures the answers to others and the memory of the daemon.
 
 mod data;
+mod files;
 mod rows;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use crate::daemon::{self, Builder, Daemon};
 use crate::project::{Project, repository};
 
 pub use data::{Amounts, run_data};
+pub use files::run_files;
 pub use rows::run_rows;
 
 /// The sizes of the bodies, in bytes.
@@ -238,6 +240,11 @@ fn write_automations(project: &Project, corpus: &Corpus) -> io::Result<()> {
             project.automation(&format!("{kind}-{at}"), &automation.to_string())?;
         }
     }
+    write_others(project)
+}
+
+/// Writes the automation of the small requests beside the hostile ones.
+fn write_others(project: &Project) -> io::Result<()> {
     let others = json!({
         "trigger": {"webhook": {"mode": "sync", "verify": "none"}},
         "steps": [{"respond": {"json": {"ok": true}}}],

@@ -7,7 +7,7 @@ use postgres_server::{Server, Setup};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::{Bounds, Findings, Observed, Started};
+use super::{Bounds, Findings, Observed, Started, write_others};
 use crate::daemon::{self, Daemon};
 use crate::project::Project;
 
@@ -50,31 +50,41 @@ pub async fn run_rows(
         )?;
         databases.push(("a million rows of PostgreSQL", "post"));
     }
-    let others = json!({
-        "trigger": {"webhook": {"mode": "sync", "verify": "none"}},
-        "steps": [{"respond": {"json": {"ok": true}}}],
-    });
-    project.automation("others", &others.to_string())?;
+    write_others(&project)?;
     let allow = format!("127.0.0.1,{ADDRESS}");
     let builder = Daemon::builder(&project).argument("--outbound-allow").argument(&allow);
     let folder = files.path().display().to_string();
     let builder = builder.argument("--files-dir").argument(&folder);
-    let Started { daemon, pid, client, addresses, idle } = Started::new(builder, arguments).await?;
+    let started = Started::new(builder, arguments).await?;
+    let found = execute_each(&started, &databases, bounds).await?;
+    started.daemon.stop().await?;
+    Ok(found)
+}
+
+/// Executes automations one after another, each with a title, and holds each to `bounds`.
+pub(super) async fn execute_each(
+    started: &Started,
+    automations: &[(&'static str, &str)],
+    bounds: Bounds,
+) -> Result<Vec<(&'static str, Findings)>, daemon::Error> {
+    let Started { daemon, pid, client, addresses, idle } = started;
     let address = |name: &str| addresses.get(name).cloned().unwrap_or_default();
     let mut found = Vec::new();
-    for (title, name) in databases {
+    for (title, name) in automations {
         // Resets the peak (proc(5)).
         std::fs::write(format!("/proc/{pid}/clear_refs"), "5")?;
         let observed = Observed::new(client.clone(), address("others"));
         let mut findings = Findings::default();
-        match execute(&daemon, &client, &address(name)).await {
+        if !addresses.contains_key(*name) {
+            return Err(io::Error::other(format!("`{name}` does not load")).into());
+        }
+        match execute(daemon, client, &address(name)).await {
             Ok(()) => findings.answered = 1,
             Err(error) => findings.broken.push(error.to_string()),
         }
-        observed.judge(&mut findings, pid, idle, bounds).await?;
-        found.push((title, findings));
+        observed.judge(&mut findings, *pid, *idle, bounds).await?;
+        found.push((*title, findings));
     }
-    daemon.stop().await?;
     Ok(found)
 }
 

@@ -42,6 +42,7 @@ mod schedules;
 mod secret_providers;
 mod senders;
 mod shipped;
+mod staged_calls;
 mod stop;
 mod telemetry;
 mod tokens;

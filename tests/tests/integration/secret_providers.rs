@@ -161,3 +161,33 @@ async fn a_daemon_starts_while_its_provider_is_down_and_tells_the_truth() {
     send(request()).await;
     assert_eq!(site.ask("/secrets").await["missing"], json!(["hook"]));
 }
+
+#[tokio::test]
+async fn the_role_of_a_pod_reads_secrets_of_aws_without_keys_in_the_settings() {
+    let Some(server) = Server::moto().await else { return };
+    let token = canary::secret("aws");
+    server.aws("CreateSecret", json!({"Name": "cogwork/shop", "SecretString": token})).await;
+    let shop = Shop::start(&token).await;
+    let call = format!(
+        "trigger: {{manual: {{}}}}\nsteps: [{{id: pay, action: http.request, connection: shop, with: {{url: \"{}/pay\", method: POST}}}}]\n",
+        shop.url
+    );
+    let mut site = Site::new(&[("pay", &call)]);
+    let with = format!("baseUrl: \"{}\", token: \"${{{{ secrets.shop }}}}\"", shop.url);
+    site.project.connection("shop", &format!("type: http.bearer\nwith: {{{with}}}\n")).unwrap();
+    let url = server.url();
+    let main =
+        format!("region: eu-central-1, prefix: cogwork/, endpoint: \"{url}\", tokenService: \"{url}\"");
+    let settings = format!(
+        "secrets:\n  sources: [{{awsSecretsManager: main}}]\n  awsSecretsManager: {{main: {{{main}}}}}\n"
+    );
+    site.project.write("cogwork.yaml", &settings).unwrap();
+    site.project.write("pod-token", &canary::secret("pod")).unwrap();
+    let file = site.project.path().join("pod-token").display().to_string();
+    let role = "arn:aws:iam::123456789012:role/shop".to_owned();
+    site.surround(vec![("AWS_ROLE_ARN".to_owned(), role), ("AWS_WEB_IDENTITY_TOKEN_FILE".to_owned(), file)]);
+    site.start().await;
+    assert_eq!(pay(&site).await.0, "succeeded");
+    let listed = listed(&site, "shop").await;
+    assert_eq!((&listed["source"], &listed["readable"]), (&json!("awsSecretsManager:main"), &json!(true)));
+}

@@ -13,6 +13,7 @@ use value::{Map, Value};
 
 use super::{ONE, READ, ROWS, STATEMENTS};
 use crate::Error;
+use crate::process::run;
 
 /// The password of the account in MariaDB.
 const PASSWORD: &str = "measured";
@@ -73,7 +74,7 @@ impl Plain {
     }
 
     /// Makes the tables, with the rows to read.
-    pub(super) fn set_up(&self) -> Result<(), Error> {
+    pub(super) fn set_up(&self) -> Result<Option<u64>, Error> {
         let tables = "create table numbers (n integer primary key, s varchar(40)); create table copies (n integer, s varchar(40));";
         let recursive = format!(
             "with recursive c (n) as (select 1 union all select n + 1 from c where n < {ROWS}) select n, concat('row ', n) from c"
@@ -84,7 +85,7 @@ impl Plain {
                 plain.execute_batch(&format!(
                     "pragma journal_mode = wal; {tables} insert into numbers {rows}"
                 ))?;
-                Ok(())
+                Ok(None)
             }
             Self::Postgres(_) => self.run(&format!("{tables} insert into numbers {recursive};"), None),
             Self::MariaDb(_) => {
@@ -95,7 +96,7 @@ impl Plain {
     }
 
     /// Writes all rows into a file, as CSV or as the client writes it.
-    pub(super) fn export(&self, file: &Path) -> Result<(), Error> {
+    pub(super) fn export(&self, file: &Path) -> Result<Option<u64>, Error> {
         let output = File::create(file).map_err(Error::io("a file"))?;
         let Self::Sqlite(plain) = self else {
             let sql = match self {
@@ -111,11 +112,12 @@ impl Plain {
             let (number, text): (i64, String) = (row.get(0)?, row.get(1)?);
             writeln!(output, "{number},{text}").map_err(Error::io("a file"))?;
         }
-        output.flush().map_err(Error::io("a file"))
+        output.flush().map_err(Error::io("a file"))?;
+        Ok(None)
     }
 
     /// Runs statements one after another, each of which reads one row in a transaction of its own.
-    pub(super) fn statements(&self) -> Result<(), Error> {
+    pub(super) fn statements(&self) -> Result<Option<u64>, Error> {
         let Self::Sqlite(plain) = self else {
             return self.run(&format!("{ONE};\n").repeat(STATEMENTS as usize), None);
         };
@@ -124,11 +126,11 @@ impl Plain {
             transaction.prepare_cached(ONE)?.query_row([], |row| row.get::<_, String>(1))?;
             transaction.commit()?;
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Inserts the rows of a file of CSV with a header.
-    pub(super) fn insert(&self, file: &Path) -> Result<(), Error> {
+    pub(super) fn insert(&self, file: &Path) -> Result<Option<u64>, Error> {
         match self {
             Self::Sqlite(plain) => {
                 let transaction = plain.unchecked_transaction()?;
@@ -137,7 +139,8 @@ impl Plain {
                     statement.execute((number, format!("row {number}")))?;
                 }
                 drop(statement);
-                Ok(transaction.commit()?)
+                transaction.commit()?;
+                Ok(None)
             }
             Self::Postgres(_) => {
                 let rows = std::fs::read_to_string(file).map_err(Error::io("the rows"))?;
@@ -156,18 +159,18 @@ impl Plain {
     }
 
     /// Deletes what was inserted.
-    pub(super) fn clear(&self) -> Result<(), Error> {
+    pub(super) fn clear(&self) -> Result<Option<u64>, Error> {
         match self {
             Self::Sqlite(plain) => {
                 plain.execute("delete from copies", [])?;
-                Ok(())
+                Ok(None)
             }
             _ => self.run("truncate table copies;", None),
         }
     }
 
-    /// Gives statements to the client's program.
-    fn run(&self, sql: &str, output: Option<File>) -> Result<(), Error> {
+    /// Gives statements to the client's program, and returns the memory that it had, in bytes.
+    fn run(&self, sql: &str, output: Option<File>) -> Result<Option<u64>, Error> {
         let mut client: Command = match self {
             Self::Sqlite(_) => return Err(Error::Server("SQLite has no program here".to_owned())),
             Self::Postgres(server) => {
@@ -183,16 +186,7 @@ impl Plain {
                 client
             }
         };
-        client.stdin(Stdio::piped()).stderr(Stdio::piped());
         client.stdout(output.map_or_else(Stdio::null, Stdio::from));
-        let mut running = client.spawn().map_err(Error::io("the client of the database"))?;
-        if let Some(mut input) = running.stdin.take() {
-            input.write_all(sql.as_bytes()).map_err(Error::io("the client of the database"))?;
-        }
-        let done = running.wait_with_output().map_err(Error::io("the client of the database"))?;
-        match done.status.success() {
-            true => Ok(()),
-            false => Err(Error::Server(String::from_utf8_lossy(&done.stderr).into_owned())),
-        }
+        run(&mut client, sql.as_bytes())
     }
 }

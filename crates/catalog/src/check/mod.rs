@@ -21,6 +21,7 @@ mod own_event;
 mod references;
 mod results;
 mod retries;
+mod secret_key;
 mod secrets;
 mod server;
 mod spelling;
@@ -50,7 +51,7 @@ pub use members::{Member, describe_type, members, possible_texts};
 pub(crate) use own_event::{connector_of, possible_event, sent_event};
 pub(crate) use results::saved_body;
 pub use secrets::{MissingSecret, how_to_set_secret, secret_variable};
-pub(crate) use secrets::{missing_secrets, missing_secrets_of, required_secrets, secrets_of};
+pub(crate) use secrets::{missing_secrets, missing_secrets_of, required_secrets, secret_fields, secrets_of};
 pub(crate) use spelling::{NameKind, fold, names};
 
 /// Check result of one automation.
@@ -87,6 +88,7 @@ pub(crate) fn automation(
         }
     }
     diagnostics.extend(masked::check(automation));
+    diagnostics.extend(secret_key::check(automation));
     diagnostics.extend(spelling::check(automation, context));
     diagnostics.extend(retries::check(automation, unreadable, context.registry));
     diagnostics.extend(state_use::check(automation));

@@ -2,7 +2,7 @@
 //!
 //! Separate from the other checks because secrets change independently of files.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use expression::{Expression, Reference};
 use language::load::filter_allowed;
@@ -91,15 +91,35 @@ pub(crate) fn missing_secrets_of(
 /// Returns the sorted names of all secrets that the files of the project require.
 pub(crate) fn required_secrets(catalog: &Catalog) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
+    references(catalog, &mut |found| required_names(found, &mut names));
+    names
+}
+
+/// Returns the fields that the files of the project read of secrets.
+pub(crate) fn secret_fields(catalog: &Catalog) -> BTreeMap<String, BTreeSet<String>> {
+    let mut fields: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    references(catalog, &mut |found| {
+        for reference in found {
+            if let [root, name, field, ..] = &*reference.path
+                && root == "secrets"
+            {
+                fields.entry(name.to_string()).or_default().insert(field.to_string());
+            }
+        }
+    });
+    fields
+}
+
+/// Visits the references of all files that may read secrets.
+fn references(catalog: &Catalog, look: &mut dyn FnMut(&[Reference])) {
     for connection in catalog.connections() {
-        names.append(&mut secrets_of(connection));
+        for (_, template) in &connection.with {
+            look(&template.references());
+        }
     }
     for deployment in catalog.automations() {
-        expressions(&deployment.automation, &mut |expression| {
-            required_names(expression.references(), &mut names);
-        });
+        expressions(&deployment.automation, &mut |expression| look(expression.references()));
     }
-    names
 }
 
 /// Adds the names of the secrets among references that are not optional.

@@ -21,7 +21,7 @@ mod relations;
 mod statements;
 mod trigger_hook;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -344,6 +344,12 @@ impl Catalog {
     #[must_use]
     pub fn required_secrets(&self) -> BTreeSet<String> {
         crate::check::required_secrets(self)
+    }
+
+    /// Returns the fields that files of the project read of secrets, by the name of the secret.
+    #[must_use]
+    pub fn secret_fields(&self) -> BTreeMap<String, BTreeSet<String>> {
+        crate::check::secret_fields(self)
     }
 
     /// Formats the first error in the current file at this path as `path:line: message`.

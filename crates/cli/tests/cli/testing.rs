@@ -253,3 +253,42 @@ fn recording_reads_the_secrets_of_the_store() {
     tests::canary::look(project.read("automations/cassettes/ask.yaml"), "a recording");
     project.cogwork(&["test"]).exits(0);
 }
+
+#[test]
+fn recording_reads_the_secrets_of_a_provider_once_and_keeps_no_value() {
+    let (user, token) = (tests::canary::secret("user"), tests::canary::secret("token"));
+    let seen = format!(r#"{{"seen": "{token}", "by": "{user}"}}"#).leak();
+    let base = service(Box::leak(Box::new([&*seen, &*seen])));
+    let with = "username: '${{ secrets.desk.user }}', password: '${{ secrets.desk.token }}'";
+    let ask = "{action: http.request, connection: desk, with: {url: /ask, method: GET}}";
+    let project = Project::with(&[
+        ("connections/desk.yaml", &format!("type: http.basic\nwith: {{baseUrl: \"{base}\", {with}}}\n")),
+        ("automations/ask.yaml", &format!("trigger: {{manual: {{}}}}\nsteps: [{ask}, {ask}]\n")),
+        (
+            "automations/ask.test.yaml",
+            "tests: [{name: it answers, cassette: ask.yaml, expect: {outcome: succeeded}}]\n",
+        ),
+        ("give.sh", "echo x >> requests; test -e given || exit 9; cat given\n"),
+    ]);
+    let record = || {
+        let variables = [
+            ("COGWORK_OUTBOUND_ALLOW", "127.0.0.1"),
+            ("COGWORK_SECRETS_SOURCES", "[store, command]"),
+            ("COGWORK_SECRETS_COMMAND", "/bin/sh give.sh"),
+        ];
+        project.cogwork_with(&["test", "--record"], &variables, "")
+    };
+    let failed = record().exits(1);
+    let reason = "the secret `desk` cannot be read: the secret provider `command`: the program fails with exit status: 9";
+    assert!(failed.stdout.contains(reason), "{}", failed.stdout);
+    assert!(!project.path().join("automations/cassettes/ask.yaml").exists(), "nothing was sent");
+    project.write("given", &format!(r#"{{"user": "{user}", "token": "{token}"}}"#));
+    project.write("requests", "");
+    record().exits(0).says("recorded 2 exchanges");
+    assert_eq!(project.read("requests"), "x\n");
+    let recorded = project.read("automations/cassettes/ask.yaml");
+    assert!(recorded.contains("seen: '***'"), "{recorded}");
+    tests::canary::look(recorded, "a recording");
+    // Offline, and without the provider.
+    project.cogwork(&["test"]).exits(0);
+}

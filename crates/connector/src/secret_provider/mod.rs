@@ -4,6 +4,7 @@
 //! redactor. No message contains text of an answer that may hold a secret.
 
 mod aws;
+mod aws_role;
 mod azure;
 mod gcp;
 mod secret;
@@ -74,18 +75,26 @@ pub enum ProviderSettings {
 }
 
 impl ProviderSettings {
-    /// Returns the addresses that the client calls.
+    /// Returns the addresses that the client calls: those of the settings, and that of a service which the environment names.
     ///
     /// # Errors
     /// Returns a phrase if one is no address, or has no TLS and is not on this machine.
-    pub fn addresses(&self) -> Result<Vec<Url>, String> {
+    pub fn addresses(&self, credentials: &dyn Credentials) -> Result<Vec<Url>, String> {
+        // A wrong one is an error of the read that needs it.
+        let of_container = match self {
+            Self::Aws(settings) if settings.keys.is_none() => {
+                aws_role::container_address(credentials).ok().flatten()
+            }
+            _ => None,
+        };
         let texts = match self {
             Self::Vault(settings) => vec![settings.address.clone()],
-            Self::Aws(settings) => vec![settings.address()],
+            Self::Aws(settings) => vec![settings.address(), settings.token_service()],
             Self::Gcp(settings) => vec![settings.address.clone()],
             Self::Azure(settings) => vec![settings.address.clone(), settings.authority.clone()],
         };
-        texts.iter().map(|text| check_address(text)).collect()
+        let named = texts.iter().map(|text| check_address(text));
+        named.chain(of_container.map(Ok)).collect()
     }
 }
 
@@ -96,6 +105,8 @@ pub struct ProviderClient {
     settings: ProviderSettings,
     /// Locked while a login is under way, so that there is one at a time.
     login: Mutex<Option<Login>>,
+    /// The keys of a role at AWS.
+    role_keys: aws_role::KeptKeys,
 }
 
 /// A login that a provider has issued.
@@ -130,7 +141,8 @@ impl ProviderClient {
     /// Creates the client of a provider. Nothing is requested yet. `name` is its kind and name, such as `vault:corp`.
     #[must_use]
     pub fn new(name: &str, settings: ProviderSettings) -> Self {
-        Self { subject: format!("the secret provider `{name}`"), settings, login: Mutex::default() }
+        let subject = format!("the secret provider `{name}`");
+        Self { subject, settings, login: Mutex::default(), role_keys: Mutex::default() }
     }
 
     /// Reads the latest version of a secret; `None` if the provider has none of this name. Logs in first if necessary, and once more if
@@ -146,7 +158,8 @@ impl ProviderClient {
     ) -> Result<Option<ProvidedSecret>, Error> {
         let caller = Caller { http, subject: &self.subject, credentials };
         if let ProviderSettings::Aws(settings) = &self.settings {
-            return aws::read(&caller, settings, name).await.map_err(Failure::into_error);
+            let read = aws::read(&caller, settings, &self.role_keys, name);
+            return read.await.map_err(Failure::into_error);
         }
         let token = self.token(&caller, None).await.map_err(Failure::into_error)?;
         let refusal = match self.fetch(&caller, name, &token).await {
@@ -170,7 +183,7 @@ impl ProviderClient {
             ProviderSettings::Vault(settings) => vault::read(caller, settings, name, token).await,
             ProviderSettings::Gcp(settings) => gcp::read(caller, settings, name, token).await,
             ProviderSettings::Azure(settings) => azure::read(caller, settings, name, token).await,
-            ProviderSettings::Aws(settings) => aws::read(caller, settings, name).await,
+            ProviderSettings::Aws(settings) => aws::read(caller, settings, &self.role_keys, name).await,
         }
     }
 
@@ -220,10 +233,15 @@ impl Caller<'_> {
 
     fn request(&self, method: Method, address: &str) -> Result<Request, Failure> {
         let url = check_address(address).map_err(|reason| self.failed(reason))?;
+        Ok(self.request_to(method, url))
+    }
+
+    /// Makes a request to an address that was checked.
+    fn request_to(&self, method: Method, url: Url) -> Request {
         let mut request = Request::new(method, url);
         request.max_response = Some(RESPONSE_BYTES);
         request.headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        Ok(request)
+        request
     }
 
     /// Adds a header with a credential.
@@ -260,10 +278,14 @@ impl Caller<'_> {
 
     /// Sends a form to a token endpoint.
     async fn send_form(&self, address: &str, fields: &[(&str, &str)]) -> Result<Response, Failure> {
+        self.send(&self.form(address, fields)?).await
+    }
+
+    fn form(&self, address: &str, fields: &[(&str, &str)]) -> Result<Request, Failure> {
         let mut request = self.request(Method::POST, address)?;
         let form = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
         request.set_bytes("application/x-www-form-urlencoded", form);
-        self.send(&request).await
+        Ok(request)
     }
 
     /// Reads the JSON of an answer, and clears its bytes if nobody else has them.

@@ -8,7 +8,7 @@ use crate::http::testing::{Server, ServerReply, Waits, http, local, reply};
 use crate::http::{HttpOptions, Timer as _};
 
 /// The credentials of a test by name.
-struct Given(HashMap<&'static str, &'static str>);
+struct Given(HashMap<&'static str, String>);
 
 impl Credentials for Given {
     fn read(&self, credential: &Credential) -> Result<Secret, String> {
@@ -26,12 +26,16 @@ impl Credentials for Given {
 }
 
 fn given() -> Given {
-    Given(HashMap::from([
+    variables(&[
         ("token", "canary-token"),
         ("secretId", "canary-secret-id"),
         ("/jwt", "canary-signed-token"),
         ("clientSecret", "canary-client-secret"),
-    ]))
+    ])
+}
+
+fn variables(given: &[(&'static str, &str)]) -> Given {
+    Given(given.iter().map(|(name, value)| (*name, (*value).to_owned())).collect())
 }
 
 fn secret(name: &str) -> Credential {
@@ -181,8 +185,8 @@ fn aws(server: &Server) -> ProviderClient {
         region: "eu-central-1".to_owned(),
         prefix: "app/".to_owned(),
         endpoint: Some(server.url("")),
-        access_key: secret("token"),
-        secret_key: secret("clientSecret"),
+        token_service: None,
+        keys: Some((secret("token"), secret("clientSecret"))),
         session_token: None,
     };
     ProviderClient::new("awsSecretsManager:main", ProviderSettings::Aws(settings))
@@ -220,6 +224,187 @@ async fn aws_refusals_are_named_by_their_type_only() {
                 assert!(error.contains(words) && !error.contains("canary"), "{error}");
             }
         }
+    }
+}
+
+/// A client without keys, whose token service is the server too.
+fn pod(server: &Server) -> ProviderClient {
+    let settings = AwsSettings {
+        region: "eu-central-1".to_owned(),
+        prefix: String::new(),
+        endpoint: Some(server.url("")),
+        token_service: Some(server.url("/sts")),
+        keys: None,
+        session_token: None,
+    };
+    ProviderClient::new("awsSecretsManager:main", ProviderSettings::Aws(settings))
+}
+
+const WEB_IDENTITY: [(&str, &str); 3] = [
+    ("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/shop"),
+    ("AWS_WEB_IDENTITY_TOKEN_FILE", "/jwt"),
+    ("/jwt", "canary-signed-token"),
+];
+
+/// The answer of the token service with keys that end an hour after the begin of the clock of tests, or later.
+fn issued_keys(number: usize, hour: usize) -> ServerReply {
+    let fields = format!(
+        "<AccessKeyId>ASIA{number}</AccessKeyId><SecretAccessKey>canary-secret-{number}</SecretAccessKey>\
+         <SessionToken>canary-session-{number}</SessionToken><Expiration>1970-01-01T0{hour}:00:00Z</Expiration>"
+    );
+    let name = "AssumeRoleWithWebIdentity";
+    let body = format!(
+        "<{name}Response xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><{name}Result><Credentials>{fields}</Credentials></{name}Result></{name}Response>"
+    );
+    reply("200 OK", body.as_bytes())
+}
+
+fn paths(server: &Server) -> Vec<String> {
+    let requests = server.requests();
+    requests.iter().filter_map(|request| request.split(' ').nth(1).map(str::to_owned)).collect()
+}
+
+#[tokio::test]
+async fn the_token_of_a_pod_gives_keys_which_are_replaced_before_their_end_and_once_when_refused() {
+    let server = Server::start(|count, request| match request.split(' ').nth(1) {
+        Some("/sts") => {
+            for part in
+                ["Action=AssumeRoleWithWebIdentity", "WebIdentityToken=canary-signed-token", "role%2Fshop"]
+            {
+                assert!(request.contains(part), "{request}");
+            }
+            assert!(request.contains("accept: text/xml") && !request.contains("authorization:"), "{request}");
+            issued_keys(count, if count == 0 { 1 } else { 2 })
+        }
+        _ if request.contains("Credential=ASIA3/") => {
+            json_reply("400 Bad Request", &json!({"__type": "ExpiredTokenException", "message": "canary"}))
+        }
+        _ => {
+            assert!(request.contains("x-amz-security-token: canary-session-"), "{request}");
+            json_reply("200 OK", &json!({"SecretString": "a"}))
+        }
+    })
+    .await;
+    let timer = std::sync::Arc::new(Waits::default());
+    let http = http(HttpOptions { timer: timer.clone(), ..local() });
+    let (client, credentials) = (pod(&server), variables(&WEB_IDENTITY));
+    let read = async || client.read(&http, &credentials, "a").await.expect("an answer").expect("a secret");
+    read().await;
+    timer.pause(Duration::from_secs(47 * 60)).await;
+    read().await;
+    assert_eq!(paths(&server), ["/sts", "/", "/"], "the keys are kept");
+    timer.pause(Duration::from_secs(2 * 60)).await;
+    read().await;
+    assert_eq!(
+        paths(&server)[3..],
+        ["/sts", "/", "/sts", "/"],
+        "80 % are over, and the new keys are refused once"
+    );
+    for secret in ["canary-session-0", "canary-secret-5", "canary-signed-token"] {
+        assert_eq!(http.options().redactor.redact_text(secret), "***");
+    }
+}
+
+#[tokio::test]
+async fn keys_of_a_role_are_used_to_their_end_while_no_others_are_given() {
+    let server = Server::start(|count, request| match request.split(' ').nth(1) {
+        Some("/sts") if count == 0 => issued_keys(count, 1),
+        Some("/sts") => reply("503 Service Unavailable", b"canary"),
+        _ => json_reply("200 OK", &json!({"SecretString": "a"})),
+    })
+    .await;
+    let timer = std::sync::Arc::new(Waits::default());
+    let http = http(HttpOptions { timer: timer.clone(), ..local() });
+    let (client, credentials) = (pod(&server), variables(&WEB_IDENTITY));
+    let read = async || client.read(&http, &credentials, "a").await;
+    read().await.expect("a secret");
+    timer.pause(Duration::from_secs(50 * 60)).await;
+    for _ in 0..3 {
+        read().await.expect("the keys have not ended");
+    }
+    assert_eq!(paths(&server), ["/sts", "/", "/sts", "/", "/", "/"], "others are asked for each minute");
+    timer.pause(Duration::from_secs(11 * 60)).await;
+    let error = read().await.expect_err("they have ended").to_string();
+    assert!(error.contains("the role `arn:aws:iam::123456789012:role/shop`: status 503"), "{error}");
+}
+
+#[tokio::test]
+async fn the_service_beside_a_container_gives_keys_for_its_token() {
+    let server = Server::start(|_, request| match request.split(' ').nth(1) {
+        Some("/v1/credentials") => {
+            assert!(request.contains("authorization: canary-pod-token\r\n"), "{request}");
+            let keys = json!({"AccessKeyId": "ASIA", "SecretAccessKey": "canary-secret", "Token": "canary-session", "Expiration": "1970-01-01T06:00:00Z"});
+            json_reply("200 OK", &keys)
+        }
+        _ => json_reply("200 OK", &json!({"SecretString": "a"})),
+    })
+    .await;
+    let address = server.url("/v1/credentials");
+    let credentials = variables(&[
+        ("AWS_CONTAINER_CREDENTIALS_FULL_URI", &address),
+        ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "/token"),
+        ("/token", "canary-pod-token"),
+    ]);
+    let timer = std::sync::Arc::new(Waits::default());
+    let (client, http) = (pod(&server), http(HttpOptions { timer, ..local() }));
+    for _ in 0..2 {
+        client.read(&http, &credentials, "a").await.expect("an answer").expect("a secret");
+    }
+    assert_eq!(paths(&server), ["/v1/credentials", "/", "/"]);
+    assert_eq!(http.options().redactor.redact_text("canary-pod-token canary-session"), "*** ***");
+}
+
+#[test]
+fn keys_come_without_tls_only_from_this_machine_and_the_known_addresses_of_the_link() {
+    let full = |address: &str| {
+        aws_role::container_address(&variables(&[("AWS_CONTAINER_CREDENTIALS_FULL_URI", address)]))
+    };
+    for good in [
+        "http://169.254.170.23/v1/credentials",
+        "http://[fd00:ec2::23]/v1",
+        "http://127.0.0.1:5/",
+        "https://keys.internal/a",
+    ] {
+        full(good).expect(good).expect("an address");
+    }
+    for bad in [
+        "http://169.254.169.254/latest",
+        "http://10.0.0.1/",
+        "http://keys.internal/",
+        "http://localhost.internal/",
+        "https://a:b@keys.internal/",
+        "keys",
+    ] {
+        let error = full(bad).expect_err(bad);
+        assert!(error.contains("AWS_CONTAINER_CREDENTIALS_FULL_URI"), "{error}");
+    }
+    let relative = variables(&[("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/v2/credentials/a")]);
+    let found = aws_role::container_address(&relative).expect("an address").expect("one");
+    assert_eq!(found.as_str(), "http://169.254.170.2/v2/credentials/a");
+    // A path that makes another host of it.
+    let other = variables(&[("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "@169.254.169.254/latest")]);
+    aws_role::container_address(&other).expect_err("it is another host");
+}
+
+#[tokio::test]
+async fn a_missing_or_refused_role_is_an_error_with_the_way_out() {
+    let refused = |code: &str| {
+        let body = format!(
+            "<ErrorResponse><Error><Code>{code}</Code><Message>canary</Message></Error></ErrorResponse>"
+        );
+        move |_: usize, _: &str| reply("403 Forbidden", body.as_bytes())
+    };
+    for (given, code, words) in [
+        (&[][..], "", "name them in its settings (`accessKey`, `secretKey`)"),
+        (&WEB_IDENTITY[1..], "", "`AWS_ROLE_ARN` is not"),
+        (&WEB_IDENTITY[..2], "", "`/jwt` is not set"),
+        (&WEB_IDENTITY[..], "AccessDenied", "sts:AssumeRoleWithWebIdentity"),
+        (&WEB_IDENTITY[..], "ExpiredTokenException", "must be a fresh one"),
+    ] {
+        let server = Server::start(refused(code)).await;
+        let error = pod(&server).read(&http(local()), &variables(given), "a").await.expect_err("refused");
+        let error = error.to_string();
+        assert!(error.contains(words) && !error.contains("canary"), "{error}");
     }
 }
 

@@ -73,6 +73,7 @@ mod scaffold;
 mod schedules;
 mod schemas;
 mod secret_outages;
+mod secret_rotations;
 mod shared_shards;
 mod silences;
 mod slips;

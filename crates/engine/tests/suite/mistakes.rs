@@ -209,6 +209,36 @@ fn a_url_outside_its_connection_is_an_error() {
 }
 
 #[test]
+fn a_secret_in_a_concurrency_key_is_reported_with_the_way_out() {
+    let head = |variable: &str, key: &str| {
+        format!(
+            "trigger: {{manual: {{}}}}\nconfigVars: {{account: {variable}, plain: \"${{{{ env.A }}}}\"}}\n\
+             concurrency:\n  limit: 1\n  key: {key}\nsteps: [{{set: {{x: \"${{{{ configVars.account }}}}\", y: \"${{{{ configVars.plain }}}}\"}}}}]\n"
+        )
+    };
+    let key = "shop-${{ configVars.account | upper }}";
+    let place = "configVars.account | upper";
+    for (variable, words) in [
+        ("{value: \"${{ secrets.a }}\", secret: true}", "before a provider of secrets is asked"),
+        ("{value: \"${{ secrets.a.user }}\", secret: true}", "a variable without a secret"),
+        ("{value: \"${{ env.A }}\", secret: true}", "lists of executions show the key"),
+    ] {
+        check(&head(variable, key), "secret-in-key", place, words);
+    }
+    for (variable, key) in [
+        ("{value: \"${{ secrets.a }}\", secret: true}", "${{ configVars.plain }}"),
+        (
+            "{value: \"${{ secrets.a }}\", secret: true}",
+            "${{ configVars.account }} # cogwork: allow(secret-in-key)",
+        ),
+    ] {
+        let report = check_text(&catalog(), "automations/test.yaml", &head(variable, key));
+        let told = report.diagnostics().iter().find(|told| told.code == "secret-in-key");
+        assert!(told.is_none(), "{}", report.render(false));
+    }
+}
+
+#[test]
 fn comparing_a_masked_header_is_reported() {
     let steps = |condition: &str| format!("  - if: {condition}\n    fail: not allowed\n");
     for condition in [

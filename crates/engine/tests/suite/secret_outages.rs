@@ -18,7 +18,7 @@ use crate::hooks::{post, text, tokens};
 const READS: &str = "configVars: {token: {value: \"${{ secrets.token }}\", secret: true}}\n";
 
 /// Makes secrets come from a program alone, which reads a file of the folder `vault` by the name.
-fn provide(project: &mut Project, script: &str) {
+pub(crate) fn provide(project: &mut Project, script: &str) {
     std::fs::create_dir(project.path("vault")).expect("a folder");
     let folder = project.path("vault").display().to_string();
     let command = ["/bin/sh", "-c", script, &folder].map(str::to_owned).to_vec();
@@ -42,7 +42,7 @@ fn project(yaml: &str, script: &str) -> Project {
 }
 
 /// Connects to a peer with the secret.
-fn connect(project: &Project, peer: &Peer) {
+pub(crate) fn connect(project: &Project, peer: &Peer) {
     let connection = format!(
         "type: http.bearer\nwith: {{baseUrl: \"{}\", token: \"${{{{ secrets.token }}}}\"}}\n",
         peer.base

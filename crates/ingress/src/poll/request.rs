@@ -1,8 +1,10 @@
 //! Sends one poll request: evaluates the inputs, calls the action and extracts the items from its result.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use connector::{Action, Call, EventSource, LogSink, PolledEvent, Record, Since};
+use futures_util::FutureExt as _;
 use jiff::Timestamp;
 use model::LogLevel;
 use model::action::ActionError;
@@ -256,11 +258,13 @@ impl Requester<'_> {
             files: self.ingress.context.file_access(),
             time_left: None,
         };
-        let result = match wake {
-            None => Action::call(&*action, call).await,
-            Some(wake) => Err(action.listen(call, wake).await),
+        let (action, renewed) = (&*action, OnceLock::new());
+        let make = |call| match wake {
+            None => Action::call(action, call),
+            Some(wake) => async move { Err(action.listen(call, wake).await) }.boxed(),
         };
-        result.map_err(ActionError::into_message)
+        let called = self.ingress.connections.call_renewing(self.catalog, (call, &renewed), make);
+        called.await.map_err(ActionError::into_message)
     }
 
     /// Reads a list sorted newest first, page by page, until it reaches a record older than the last known one minus

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use catalog::{Catalog, Mount, PollSource};
 use connector::{
-    ConnectionValue, LogSink, MessageSource, ResolvedConnection, SourceOptions, check_event_inputs,
+    Broker, ConnectionValue, LogSink, MessageSource, ResolvedConnection, SourceOptions, check_event_inputs,
 };
 use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
@@ -117,10 +117,26 @@ impl Consumer {
         catalog: &Catalog,
         mount: Mount,
     ) -> Result<(Plan, Box<dyn MessageSource>), ActionError> {
-        let plan = self.plan(catalog, mount.clone()).await?;
+        let mut plan = self.plan(catalog, mount.clone()).await?;
         let missing = || ActionError::new(ErrorKind::Internal, "the trigger takes no messages");
         let broker = Streamed::of(&mount, catalog).ok_or_else(missing)?.broker.clone();
-        let Opened { from_oldest, prefetch, inputs, connection, .. } = &plan.opened;
+        let refusal = match self.open_with(&*broker.broker, &plan.opened).await {
+            Ok(source) => return Ok((plan, source)),
+            Err(error) => error,
+        };
+        let connections = &self.ingress.connections;
+        let renewed = connections.renewed(catalog, &plan.opened.connection, &refusal).await;
+        plan.opened.connection = renewed.ok_or(refusal)?;
+        let source = self.open_with(&*broker.broker, &plan.opened).await?;
+        Ok((plan, source))
+    }
+
+    async fn open_with(
+        &self,
+        broker: &dyn Broker,
+        opened: &Opened,
+    ) -> Result<Box<dyn MessageSource>, ActionError> {
+        let Opened { from_oldest, prefetch, inputs, connection, .. } = opened;
         let options = SourceOptions {
             http: &self.ingress.context.http,
             connection,
@@ -131,8 +147,7 @@ impl Consumer {
         };
         let closing = &self.ingress.context.closing;
         let stopped = || ActionError::new(ErrorKind::Interrupted, "the daemon is stopping");
-        let opened = closing.run_until_cancelled(broker.broker.open(options)).await.ok_or_else(stopped)??;
-        Ok((plan, opened))
+        closing.run_until_cancelled(broker.open(options)).await.ok_or_else(stopped)?
     }
 
     async fn plan(&self, catalog: &Catalog, mount: Mount) -> Result<Plan, ActionError> {

@@ -1,5 +1,6 @@
 //! Calls the connector's actions that subscribe, unsubscribe and list subscriptions.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use connector::{Call, LogSink, SubscribedEvent};
@@ -382,9 +383,11 @@ impl Ingress {
             files: self.context.file_access(),
             time_left: None,
         };
+        let renewed = OnceLock::new();
+        let called = self.connections.call_renewing(catalog, (call, &renewed), |call| action.call(call));
         tokio::select! {
             biased;
-            result = action.call(call) => result,
+            result = called => result,
             () = self.context.clock.sleep_for(DEADLINE) => {
                 Err(wrong(format!("there was no answer within {}", text::units::format_duration(DEADLINE))))
             }

@@ -123,6 +123,7 @@ pub const CHECK_WARNING_CODES: &[&str] = &[
     "repeated-write",
     "reserved-event",
     "retry-covers-nothing",
+    "secret-in-key",
     "success-status",
     "text-as-condition",
     "text-as-date",

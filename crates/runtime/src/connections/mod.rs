@@ -6,6 +6,7 @@
 mod grant;
 mod health;
 mod login;
+mod renewal;
 mod tokens;
 
 use std::sync::Arc;
@@ -257,6 +258,7 @@ impl Connections {
         let share = Share::default();
         let called = async {
             let connection = self.connect(catalog, name).await?;
+            let renewed = std::sync::OnceLock::new();
             let call = connector::Call {
                 inputs: &inputs,
                 connection: Some(&connection),
@@ -270,7 +272,7 @@ impl Connections {
                 files: self.context.file_access(),
                 time_left: None,
             };
-            action.call(call).await
+            self.call_renewing(catalog, (call, &renewed), |call| action.call(call)).await
         };
         Ok(called.await.map_err(|error| error.redacted(&self.context.settings.redactor)))
     }

@@ -121,11 +121,12 @@ impl Run {
             let reached =
                 reached.map(|checkpoint| Reached { data: &checkpoint.data, age: self.age(checkpoint) });
             let action = &*action;
-            let future = self.call_renewing(&catalog, made, move |call| action.advance(call, reached));
+            let advance = move |call| action.advance(call, reached);
+            let future = self.connections.call_renewing(&catalog, made, advance);
             self.bounded(step, frame, self.context.with_failpoints(future)).await?
         } else {
-            let future =
-                double.unwrap_or_else(|| self.call_renewing(&catalog, made, |call| action.call(call)));
+            let made = || self.connections.call_renewing(&catalog, made, |call| action.call(call));
+            let future = double.unwrap_or_else(made);
             let bounded = if takes_time {
                 self.bounded(step, frame, self.context.with_failpoints(future)).await?
             } else {
@@ -170,34 +171,6 @@ impl Run {
     fn tracked(&self, is_local: bool) -> [Option<Box<dyn Send>>; 2] {
         let Some(doubles) = &self.context.doubles else { return [None, None] };
         [doubles.track_live_call(), is_local.then(|| doubles.track_offloaded_work())]
-    }
-
-    /// Calls an action with `make`. If the other system refuses the login, and its connection has other secrets by now than the call had, the call
-    /// is repeated once with these, which `renewed` holds: what was refused has changed nothing.
-    fn call_renewing<'c, T: 'c>(
-        &'c self,
-        catalog: &'c Catalog,
-        (call, renewed): (Call<'c>, &'c OnceLock<ResolvedConnection>),
-        make: impl Fn(Call<'c>) -> BoxFuture<'c, Result<T, ActionError>> + Send + 'c,
-    ) -> BoxFuture<'c, Result<T, ActionError>> {
-        let Some(connection) = call.connection.filter(|_| self.context.secrets.has_providers()) else {
-            return make(call);
-        };
-        Box::pin(async move {
-            let refusal = match make(call.clone()).await {
-                Err(error) if refuses_login(&error) => error,
-                result => return result,
-            };
-            self.context.secrets.renew(catalog, &connection.name).await;
-            let Ok(found) = self.connections.connect(catalog, &connection.name).await else {
-                return Err(refusal);
-            };
-            let renewed = renewed.get_or_init(|| found);
-            if renewed.values == connection.values {
-                return Err(refusal);
-            }
-            make(Call { connection: Some(renewed), ..call }).await
-        })
     }
 
     /// Takes the result of a call: notes the state of its connection, and counts the value.
@@ -396,11 +369,6 @@ pub(super) fn chosen_name<'a>(setting: &'a NameSetting, frame: &'a Frame) -> Res
         let message = format!("none of `{setting}` was selected");
         failed(ActionError::new(ErrorKind::Internal, message))
     })
-}
-
-/// Returns true if the other system has refused the credentials.
-fn refuses_login(error: &ActionError) -> bool {
-    error.status == Some(401) || (error.kind == ErrorKind::Connection && !error.outcome_unknown)
 }
 
 /// Returns true if a failed request may have been processed by the remote system.

@@ -109,13 +109,23 @@ impl Secrets {
         Ok(Some(text))
     }
 
-    /// Reads the text of a secret without asking a provider; `None` if it is not set or cannot be read.
-    #[must_use]
-    pub fn local_secret(&self, name: &str) -> Option<String> {
-        let found = self.read_known(name).ok().flatten()?;
-        let text = found.text()?;
-        self.redactor.add_secret(text.expose());
-        Some(text.expose().to_owned())
+    /// Reads a secret with all its fields; `None` if it is not set. `hide` gets its version before, and this version: the caller hides the
+    /// values that it uses.
+    ///
+    /// # Errors
+    /// Like [`Self::secret`].
+    pub async fn whole_secret(
+        &self,
+        name: &str,
+        hide: &(dyn Fn(&ProvidedSecret) + Sync),
+    ) -> Result<Option<Arc<ProvidedSecret>>, Error> {
+        let Some(found) = self.read(name).await? else { return Ok(None) };
+        let previous = self.sources_of(name).filter_map(|rule| match &rule.source {
+            SourceKind::Provider(provider) => self.providers.previous(provider, name),
+            _ => None,
+        });
+        previous.chain([found.clone()]).for_each(|version| hide(&version));
+        Ok(Some(found))
     }
 
     /// Reads a secret from the first source that has it.
@@ -138,7 +148,7 @@ impl Secrets {
     /// Reads a secret without asking a provider: from its last answer.
     fn read_known(&self, name: &str) -> Result<Option<Arc<ProvidedSecret>>, Error> {
         if let Some(doubles) = &self.doubles {
-            return Ok(doubles.secret(name).map(|text| whole(&text)));
+            return doubles.secret(name);
         }
         for rule in self.sources_of(name) {
             let found = match &rule.source {

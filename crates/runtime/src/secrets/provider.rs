@@ -24,6 +24,8 @@ const KEEP_ABSENT: Duration = Duration::from_secs(10);
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 /// The age from which a refused login makes a value be read again.
 const RENEW_AFTER: Duration = Duration::from_secs(1);
+/// The longest time between two reads of a value whose login stays refused.
+const MAX_RENEW_PAUSE: Duration = Duration::from_secs(60);
 /// The share of its time after which an answer is read again, in percent.
 const REFRESH_AT_PERCENT: u32 = 80;
 /// Maximum number of names; a further one evicts the name that was used least recently.
@@ -73,6 +75,16 @@ struct Entry {
     used: Option<MonotonicTime>,
     /// The number of requests that have ended.
     requests: u64,
+    /// The last read after a refused login that gave the same value; `None` if it gave another.
+    renewal: Option<Renewal>,
+}
+
+/// A read after a refused login that gave the value that was refused.
+#[derive(Clone, Copy)]
+struct Renewal {
+    at: MonotonicTime,
+    /// The time until a refused login makes the value be read once more. It doubles each time.
+    pause: Duration,
 }
 
 #[derive(Clone)]
@@ -86,6 +98,16 @@ struct Answer {
 struct Failure {
     message: String,
     at: MonotonicTime,
+}
+
+impl Renewal {
+    /// The read at `now` that follows `last`, perhaps.
+    fn after(last: Option<Self>, now: MonotonicTime) -> Self {
+        // A login that was refused long ago is another story.
+        let last = last.filter(|last| now.since(last.at) < 2 * MAX_RENEW_PAUSE);
+        let pause = last.map_or(RENEW_AFTER, |last| last.pause.saturating_mul(2).min(MAX_RENEW_PAUSE));
+        Self { at: now, pause }
+    }
 }
 
 /// The state of a name, without a request.
@@ -210,14 +232,24 @@ impl Provider {
         self.record(name, answer, means.clock)
     }
 
-    /// Reads a value again whose login was refused, unless it is new. A failure is recorded.
+    /// Reads a value again whose login was refused, unless it is new. A failure is recorded. While a login stays refused with the same
+    /// value, further reads are further and further apart.
     pub(super) async fn renew(&self, name: &str, means: &Means<'_>) {
         let (now, since) = (means.clock.monotonic_now(), self.requests(name));
-        let is_new =
-            |entry: &Entry| entry.answer.as_ref().is_some_and(|answer| now.since(answer.at) < RENEW_AFTER);
-        let is_new = self.lock().get(name).is_some_and(is_new);
-        if !is_new {
-            drop(self.ask(name, since, means).await);
+        let is_new = |entry: &Entry| {
+            entry.answer.as_ref().is_some_and(|answer| now.since(answer.at) < RENEW_AFTER)
+                || entry.renewal.is_some_and(|last| now.since(last.at) < last.pause)
+        };
+        let refused = {
+            let entries = self.lock();
+            let Some(entry) = entries.get(name).filter(|entry| !is_new(entry)) else { return };
+            entry.answer.as_ref().and_then(|answer| answer.found.clone())
+        };
+        let Ok(found) = self.ask(name, since, means).await else { return };
+        if let Some(entry) = self.lock().get_mut(name) {
+            let is_same =
+                matches!((&refused, &found), (Some(refused), Some(found)) if refused.has_values_of(found));
+            entry.renewal = is_same.then(|| Renewal::after(entry.renewal, now));
         }
     }
 
@@ -483,5 +515,31 @@ mod tests {
         clock.advance(RENEW_AFTER);
         provider.renew("a", &means).await;
         assert_eq!(std::fs::read_to_string(&file).expect("requests"), "x\nx\n");
+    }
+
+    #[tokio::test]
+    async fn reads_after_a_login_that_stays_refused_are_further_and_further_apart() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, value) = (folder.path().join("requests"), folder.path().join("value"));
+        let script = format!("echo x >> {}; cat {}", file.display(), value.display());
+        let (clock, provider) = (clock(), provider(&script));
+        let local = LocalSources { vault: None, folder: folder.path().to_owned() };
+        let means = Means { http: Err("no client"), credentials: &local, clock: &clock };
+        let requests = || std::fs::read_to_string(&file).expect("requests").lines().count();
+        std::fs::write(&value, "first").expect("written");
+        provider.ask("a", 0, &means).await.expect("it is read");
+        // A login is refused each second, for ten minutes.
+        for _ in 0..600 {
+            clock.advance(RENEW_AFTER);
+            provider.renew("a", &means).await;
+        }
+        assert_eq!(requests(), 1 + 6 + 9, "after 1, 2, 4, … s, then each minute");
+        std::fs::write(&value, "second").expect("written");
+        clock.advance(MAX_RENEW_PAUSE);
+        for _ in 0..2 {
+            provider.renew("a", &means).await;
+            clock.advance(RENEW_AFTER);
+        }
+        assert_eq!(requests(), 1 + 6 + 9 + 2, "another value may be read again soon");
     }
 }

@@ -155,15 +155,15 @@ impl Providers {
     }
 
     fn means<'a>(&'a self, credentials: &'a dyn Credentials) -> Means<'a> {
-        let http = self.http.get_or_init(|| self.client()).as_ref().map_err(String::as_str);
+        let http = self.http.get_or_init(|| self.client(credentials)).as_ref().map_err(String::as_str);
         Means { http, credentials, clock: &*self.clock }
     }
 
-    /// Makes the client of all providers. The hosts of their settings are allowed.
-    fn client(&self) -> Result<Http, String> {
+    /// Makes the client of all providers. The hosts of their settings are allowed, and the one that gives the keys of a pod's role.
+    fn client(&self, credentials: &dyn Credentials) -> Result<Http, String> {
         let mut hosts = BTreeSet::new();
         for settings in self.sources.providers.values() {
-            let addresses = settings.addresses()?;
+            let addresses = settings.addresses(credentials)?;
             hosts.extend(addresses.iter().filter_map(|address| address.host_str().map(str::to_owned)));
         }
         let allowed = hosts.iter().chain(&self.network.allow).map(String::as_str);

@@ -221,24 +221,15 @@ async fn a_signed_token_of_an_issuer_logs_in_and_its_file_is_read_at_each_login(
 #[tokio::test]
 async fn aws_secrets_have_a_prefix_versions_and_fields() {
     let Some(server) = Server::moto().await else { return };
-    let call = async |operation: &str, body: serde_json::Value| {
-        let target = format!("x-amz-target: secretsmanager.{operation}");
-        let scope = "Credential=key/20261130/eu-central-1/secretsmanager/aws4_request";
-        let signed = format!("authorization: AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=0");
-        let headers = [target.as_str(), &signed, "content-type: application/x-amz-json-1.1"];
-        let (status, answer) =
-            server.request("POST", "/", &body.to_string(), &headers).await.expect("moto answers");
-        assert_eq!(status, 200, "{operation}: {answer}");
-    };
-    call("CreateSecret", json!({"Name": "app/plain", "SecretString": "aws-canary"})).await;
+    server.aws("CreateSecret", json!({"Name": "app/plain", "SecretString": "aws-canary"})).await;
     let db = r#"{"username":"u","password":"aws-password"}"#;
-    call("CreateSecret", json!({"Name": "app/db", "SecretString": db})).await;
+    server.aws("CreateSecret", json!({"Name": "app/db", "SecretString": db})).await;
     let settings = AwsSettings {
         region: "eu-central-1".to_owned(),
         prefix: "app/".to_owned(),
         endpoint: Some(server.url()),
-        access_key: Credential::Secret("accessKey".to_owned()),
-        secret_key: Credential::Secret("secretKey".to_owned()),
+        token_service: None,
+        keys: Some(["accessKey", "secretKey"].map(|name| Credential::Secret(name.to_owned())).into()),
         session_token: None,
     };
     let keys = [("accessKey", "key-of-the-test"), ("secretKey", "secret-key-canary")];
@@ -246,7 +237,7 @@ async fn aws_secrets_have_a_prefix_versions_and_fields() {
     assert_eq!(fixture.read("plain").await, found("aws-canary"));
     assert_eq!(fixture.read("db").await, found(db));
     assert_eq!(fixture.read("none").await, Ok(None));
-    call("PutSecretValue", json!({"SecretId": "app/plain", "SecretString": "newer-canary"})).await;
+    server.aws("PutSecretValue", json!({"SecretId": "app/plain", "SecretString": "newer-canary"})).await;
     fixture.clock.advance(Duration::from_secs(301));
     assert_eq!(fixture.read("plain").await, found("newer-canary"));
     assert_eq!(fixture.redactor.redact_text("aws-canary newer-canary secret-key-canary"), "*** *** ***");

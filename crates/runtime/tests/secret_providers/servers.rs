@@ -84,6 +84,17 @@ impl Server {
         serde_json::from_str(&answer).unwrap_or_default()
     }
 
+    /// Changes secrets of AWS, in the region `eu-central-1`.
+    pub(crate) async fn aws(&self, operation: &str, body: Value) {
+        let target = format!("x-amz-target: secretsmanager.{operation}");
+        let scope = "Credential=key/20261130/eu-central-1/secretsmanager/aws4_request";
+        let signed = format!("authorization: AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=0");
+        let headers = [target.as_str(), &signed, "content-type: application/x-amz-json-1.1"];
+        let (status, answer) =
+            self.request("POST", "/", &body.to_string(), &headers).await.expect("moto answers");
+        assert_eq!(status, 200, "{operation}: {answer}");
+    }
+
     /// Stores a version of a secret in the engine `secret`.
     pub(crate) async fn put(&self, name: &str, fields: Value) {
         self.api("POST", &format!("secret/data/cogwork/{name}"), serde_json::json!({"data": fields})).await;

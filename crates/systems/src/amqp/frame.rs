@@ -7,7 +7,7 @@ use amq_protocol::protocol::AMQPClass;
 use bytes::{Buf as _, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-use super::properties::check_table;
+use super::properties::{Properties, check_table};
 
 /// The largest frame that is agreed on, in bytes.
 pub(super) const MAX_FRAME: usize = 128 << 10;
@@ -140,6 +140,21 @@ fn method(frame: &[u8], content: &[u8]) -> io::Result<AMQPClass> {
         Ok((_, AMQPFrame::Method(_, class))) => Ok(class),
         _ => Err(broken("a method cannot be read")),
     }
+}
+
+/// Reads bytes as the frames of a server until one breaks a rule, with the properties of messages, for the fuzzer.
+pub fn read_frames(bytes: &[u8]) {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() else { return };
+    runtime.block_on(async {
+        let mut frames = Frames::new(bytes);
+        while let Ok(frame) = frames.next().await {
+            if let Frame::Header(_, _, properties) = frame
+                && let Ok(properties) = Properties::read(&properties)
+            {
+                let _ = properties.to_wire();
+            }
+        }
+    });
 }
 
 fn broken(message: &str) -> io::Error {

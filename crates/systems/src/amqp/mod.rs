@@ -28,6 +28,8 @@ mod spec;
 use std::sync::Arc;
 
 use connector::Registry;
+#[cfg(feature = "amqp")]
+pub use frame::read_frames;
 use text::diagnostic::Report;
 
 use crate::stream::family::{Connector, Family};

@@ -24,6 +24,9 @@ use connector::{Action, Call, InputProblem, Registry, StaticInputs};
 use model::{ActionError, ActionSpec};
 use value::Value;
 
+#[cfg(feature = "documents")]
+pub use worker::read_document;
+
 /// The cargo feature of this family.
 const FEATURE: &str = "documents";
 

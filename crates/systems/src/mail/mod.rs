@@ -10,6 +10,8 @@ mod spec;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+#[cfg(feature = "mail")]
+pub use client::read_responses;
 use connector::{Action, Call, InputProblem, Registry, StaticInputs};
 use jiff::Timestamp;
 use jiff::civil::Date;

@@ -8,6 +8,7 @@
 
 mod archives;
 mod csv;
+mod hostile;
 mod html;
 mod openpyxl;
 mod sheets;

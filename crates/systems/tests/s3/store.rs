@@ -1,7 +1,6 @@
 //! Servers of the tests, and calls to them.
 
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -12,6 +11,7 @@ use connector::{
 };
 use model::{ActionError, LogLevel};
 use serde_json::{Value as Json, json};
+use servers::objects::Server;
 use tempfile::TempDir;
 use value::{Data, File, FileStorage, FileWriter, JsonLimits, Map, Reserved, Value};
 
@@ -22,12 +22,10 @@ pub(crate) const ACCESS: &str = "AKCOGWORKTEST";
 const PATIENCE: Duration = Duration::from_secs(90);
 /// The time between two looks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
-/// Runs the server until the end of its input, which comes with the end of this process however it ends.
-const RUN: &str = r#""$@" >/dev/null 2>&1 </dev/null & read -r _; kill -9 $!; wait"#;
 
 /// A running server with a bucket. Dropping it ends it.
 pub(crate) struct Store {
-    process: Child,
+    server: Server,
     pub endpoint: String,
     pub registry: Registry,
     pub http: Http,
@@ -35,7 +33,6 @@ pub(crate) struct Store {
     pub lines: Lines,
     pub files: Arc<Files>,
     calls: AtomicU32,
-    _dir: TempDir,
 }
 
 #[derive(Default)]
@@ -138,65 +135,26 @@ pub(crate) fn http(transport: Transport) -> Http {
     Http::new(HttpOptions { allow, transport, lookup, ..HttpOptions::default() }).expect("a client")
 }
 
-fn free_port() -> u16 {
-    servers::free_port().expect("a port")
-}
-
 impl Store {
     /// SeaweedFS, which checks signatures; `None`, with a line, if it is not installed.
     pub(crate) async fn weed() -> Option<Self> {
-        let dir = tempfile::tempdir().expect("a folder");
-        let identity = json!({"identities": [{
-            "name": "tests", "actions": ["Admin", "Read", "Write", "List"],
-            "credentials": [{"accessKey": ACCESS, "secretKey": SECRET}],
-        }]});
-        std::fs::write(dir.path().join("s3.json"), identity.to_string()).expect("written");
-        let port = free_port();
-        let arguments = [
-            "server".to_owned(),
-            format!("-dir={}", dir.path().display()),
-            "-ip=127.0.0.1".to_owned(),
-            "-ip.bind=127.0.0.1".to_owned(),
-            format!("-master.port={}", free_port()),
-            format!("-master.port.grpc={}", free_port()),
-            "-master.volumeSizeLimitMB=64".to_owned(),
-            format!("-volume.port={}", free_port()),
-            format!("-volume.port.grpc={}", free_port()),
-            "-volume.max=40".to_owned(),
-            "-filer".to_owned(),
-            format!("-filer.port={}", free_port()),
-            format!("-filer.port.grpc={}", free_port()),
-            "-s3".to_owned(),
-            "-s3.port.iceberg=0".to_owned(),
-            "-s3.port.lance=0".to_owned(),
-            format!("-s3.port={port}"),
-            format!("-s3.port.grpc={}", free_port()),
-            "-s3.domainName=store.localhost".to_owned(),
-            format!("-s3.config={}", dir.path().join("s3.json").display()),
-        ];
-        Self::start("weed", &arguments, port, dir).await
+        Self::of(Server::weed(ACCESS, SECRET)?).await
     }
 
     /// moto, which refuses as AWS does, and gives keys for tokens; `None`, with a line, if it is not installed.
     pub(crate) async fn moto() -> Option<Self> {
-        let port = free_port();
-        let arguments = ["-H".to_owned(), "127.0.0.1".to_owned(), "-p".to_owned(), port.to_string()];
-        Self::start("moto_server", &arguments, port, tempfile::tempdir().expect("a folder")).await
+        Self::of(Server::moto()?).await
     }
 
-    async fn start(program: &str, arguments: &[String], port: u16, dir: TempDir) -> Option<Self> {
-        let path = servers::program(program)?;
-        let mut run = Command::new("sh");
-        run.args(["-c", RUN, "sh"]).arg(path).args(arguments).current_dir(dir.path());
-        let process = run.env("HOME", dir.path()).stdin(Stdio::piped()).spawn().expect("a process");
-        let endpoint = format!("http://127.0.0.1:{port}");
+    async fn of(server: Server) -> Option<Self> {
+        let endpoint = server.endpoint.clone();
         let registry = registry();
         let kind = registry.connection_type("s3.keys").expect("a type");
         let connection = kind.resolve("files", &Self::login(&endpoint, "tests")).expect("a connection");
         let files = Arc::new(Files(tempfile::tempdir().expect("a folder"), AtomicU32::new(0)));
         let (http, lines) = (http(Transport::Network), Lines::default());
         let calls = AtomicU32::new(0);
-        let store = Self { process, endpoint, registry, http, connection, lines, files, calls, _dir: dir };
+        let store = Self { server, endpoint, registry, http, connection, lines, files, calls };
         store.wait().await;
         Some(store)
     }
@@ -330,8 +288,7 @@ impl Store {
 
     /// The signal ends or freezes the server and everything that it has started.
     pub(crate) fn signal(&self, signal: &str) {
-        let children = format!("pkill -{signal} -P {}", self.process.id());
-        Command::new("sh").args(["-c", &children]).status().expect("a shell");
+        self.server.signal(signal).expect("it runs");
     }
 }
 
@@ -390,11 +347,4 @@ pub(crate) fn bytes_of(result: &Value) -> Vec<u8> {
     let mut bytes = Vec::new();
     file.data.for_each_chunk(|chunk| bytes.extend_from_slice(chunk)).expect("it is read");
     bytes
-}
-
-impl Drop for Store {
-    fn drop(&mut self) {
-        drop(self.process.stdin.take());
-        let _ = self.process.wait();
-    }
 }

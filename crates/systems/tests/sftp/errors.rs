@@ -3,8 +3,9 @@ use std::time::Duration;
 use model::ErrorKind;
 use pretty_assertions::assert_eq;
 use serde_json::json;
+use servers::openssh::PASSPHRASE;
 
-use crate::server::{PASSPHRASE, Server, map};
+use crate::server::{Server, map};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_with_another_key_gets_nothing() {
@@ -13,14 +14,14 @@ async fn a_server_with_another_key_gets_nothing() {
     let fingerprint = |name: &str| {
         let done = std::process::Command::new("ssh-keygen")
             .args(["-lf", name])
-            .current_dir(server.dir.path())
+            .current_dir(server.openssh.folder())
             .output();
         let line = String::from_utf8_lossy(&done.expect("ssh-keygen").stdout).into_owned();
         line.split(' ').nth(1).expect("a fingerprint").to_owned()
     };
     for (key, is_good) in [
         (server.read("host.pub"), true),
-        (format!("[127.0.0.1]:{} {}", server.port, server.read("host.pub")), true),
+        (format!("[127.0.0.1]:{} {}", server.openssh.port, server.read("host.pub")), true),
         (fingerprint("host.pub"), true),
         // The server shows the RSA key if the connection names that key.
         (server.read("host_rsa.pub"), true),
@@ -67,7 +68,8 @@ async fn a_refused_login_has_its_kind_and_no_secret() {
         assert!(error.message.contains(words), "{name}: {}", error.message);
         assert!(!format!("{error:?}").contains("canary"), "{name}: {error:?}");
     }
-    let mut password = map(json!({"password": "canary-password", "host": "127.0.0.1", "port": server.port}));
+    let mut password =
+        map(json!({"password": "canary-password", "host": "127.0.0.1", "port": server.openssh.port}));
     password.insert("user", "root");
     password.insert("hostKey", server.read("host.pub").as_str());
     let connection = server.connect("sftp.password", &password);

@@ -40,7 +40,7 @@ async fn a_file_comes_back_as_it_was_written() {
 async fn a_large_file_goes_from_disk_to_disk() {
     let Some(server) = Server::start().await else { return };
     let bytes: Vec<u8> = (0..(9 << 20) + 77).map(|index: usize| (index / 3 + index / 4099) as u8).collect();
-    let source = server.dir.path().join("source");
+    let source = server.openssh.folder().join("source");
     fs::write(&source, &bytes).expect("written");
     let file = File { content_type: "text/csv".into(), filename: None, data: on_disk(&source) };
     let inputs = Map::from_iter([("path", Value::from("large")), ("content", Value::from(file))]);

@@ -1,11 +1,7 @@
 //! Files over SSH against OpenSSH.
 
 #![cfg(feature = "sftp")]
-#![expect(
-    clippy::expect_used,
-    clippy::print_stderr,
-    reason = "a test fails with the reason, and says that it was skipped"
-)]
+#![expect(clippy::expect_used, reason = "a test fails with the reason")]
 
 mod arrivals;
 mod errors;

@@ -1,10 +1,9 @@
 //! An OpenSSH server of a test, from the program that the system has installed, and calls to it.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use connector::{
@@ -14,23 +13,12 @@ use connector::{
 use jiff::Timestamp;
 use model::{ActionError, LogLevel};
 use serde_json::{Value as Json, json};
-use tempfile::TempDir;
+use servers::openssh::user;
 use value::{Data, FileStorage, FileWriter, JsonLimits, Map, Reserved, Value};
 
-/// The passphrase of the key, which must not be in any error.
-pub(crate) const PASSPHRASE: &str = "canary-93be-passphrase";
-/// The time limit for the start.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// The time between two looks.
-const CHECK_INTERVAL: Duration = Duration::from_millis(20);
-/// Runs the server until the end of its input, which comes with the end of this process however it ends.
-const RUN: &str = r#""$@" >/dev/null 2>&1 </dev/null & read -r _; kill -9 $!; wait"#;
-
-/// A running server. Dropping it ends it.
+/// A running server, and a client of it. Dropping it ends it.
 pub(crate) struct Server {
-    process: Child,
-    pub port: u16,
-    pub dir: TempDir,
+    pub openssh: servers::openssh::Server,
     pub registry: Registry,
     pub http: Http,
     pub clock: Arc<Clock>,
@@ -121,12 +109,6 @@ impl FileWriter for Writer {
     }
 }
 
-fn keygen(dir: &Path, arguments: &[&str]) {
-    let done =
-        Command::new("ssh-keygen").arg("-q").args(arguments).current_dir(dir).output().expect("ssh-keygen");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-}
-
 impl Server {
     /// A server with keys of its own; `None`, with a line, if OpenSSH is not installed.
     pub(crate) async fn start() -> Option<Self> {
@@ -135,84 +117,32 @@ impl Server {
 
     /// As [`Self::start`], with further arguments for the program that has the files.
     pub(crate) async fn start_with(arguments: &str) -> Option<Self> {
-        if !Path::new("/usr/sbin/sshd").is_file() {
-            assert!(std::env::var_os("COGWORK_REQUIRE_SERVERS").is_none(), "openssh-server is not installed");
-            eprintln!("skipped: openssh-server is not installed");
-            return None;
-        }
-        let dir = tempfile::tempdir().expect("a folder");
-        let path = dir.path();
-        for (kind, name, phrase) in [
-            ("ed25519", "host", ""),
-            ("rsa", "host_rsa", ""),
-            ("ed25519", "user", ""),
-            ("ed25519", "locked", PASSPHRASE),
-            ("ecdsa", "user_ecdsa", ""),
-            ("rsa", "user_rsa", ""),
-            ("ed25519", "stranger", ""),
-        ] {
-            keygen(path, &["-t", kind, "-N", phrase, "-f", name]);
-        }
-        let keys = ["user.pub", "locked.pub", "user_ecdsa.pub", "user_rsa.pub"]
-            .map(|name| read(path, name))
-            .concat();
-        std::fs::write(path.join("authorized"), keys).expect("written");
-        std::fs::create_dir(path.join("home")).expect("a folder");
-        let port = servers::free_port().expect("a port");
-        let folder = path.display();
-        let config = format!(
-            "Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nHostKey {folder}/host_rsa\nPidFile none\nUsePAM no\n\
-             AuthorizedKeysFile {folder}/authorized\nStrictModes no\nPermitRootLogin yes\nPasswordAuthentication yes\n\
-             MaxStartups 100\nSubsystem sftp internal-sftp {arguments} -d {folder}/home\n"
-        );
-        std::fs::write(path.join("config"), config).expect("written");
-        // The program wants its folder, which a service would make.
-        let _ = std::fs::create_dir_all("/run/sshd");
-        let mut run = Command::new("sh");
-        run.args(["-c", RUN, "sh", "/usr/sbin/sshd", "-D", "-e", "-f"]).arg(path.join("config"));
-        let process = run.stdin(Stdio::piped()).spawn().expect("a process");
+        let openssh = servers::openssh::Server::start(arguments)?;
         let builtin = Registry::builtin().unwrap_or_else(|_| panic!("the manifests are good"));
         let registry = systems::register(builtin).unwrap_or_else(|report| panic!("{}", report.render(false)));
         let clock = Arc::new(Clock(Mutex::new(Timestamp::from_second(1_800_000_000).expect("an instant"))));
         let allow = AllowList::parse(["127.0.0.0/8"]).expect("entries");
         let options = HttpOptions { allow, timer: clock.clone(), ..HttpOptions::default() };
         let http = Http::new(options).expect("a client");
-        let login = Self::login_at(path, port);
+        let login = login(&openssh);
         let connection = registry.connection_type("sftp.key").expect("a type").resolve("files", &login);
         let connection = connection.expect("a connection");
         let (lines, calls) = (Lines::default(), AtomicU32::new(0));
-        let server = Self { process, port, dir, registry, http, clock, connection, lines, calls };
-        server.wait();
-        Some(server)
-    }
-
-    fn wait(&self) {
-        let began = Instant::now();
-        while std::net::TcpStream::connect(("127.0.0.1", self.port)).is_err() {
-            assert!(began.elapsed() < PATIENCE, "sshd does not start");
-            std::thread::park_timeout(CHECK_INTERVAL);
-        }
-    }
-
-    fn login_at(dir: &Path, port: u16) -> Map {
-        map(json!({
-            "host": "127.0.0.1", "port": port, "user": user(), "privateKey": read(dir, "user"),
-            "hostKey": read(dir, "host.pub"),
-        }))
+        Some(Self { openssh, registry, http, clock, connection, lines, calls })
     }
 
     /// The inputs of the connection.
     pub(crate) fn login(&self) -> Map {
-        Self::login_at(self.dir.path(), self.port)
+        login(&self.openssh)
     }
 
     pub(crate) fn read(&self, name: &str) -> String {
-        read(self.dir.path(), name)
+        self.openssh.read(name)
     }
 
     /// A file of the account.
     pub(crate) fn home(&self, name: &str) -> PathBuf {
-        self.dir.path().join("home").join(name)
+        self.openssh.home(name)
     }
 
     pub(crate) fn connect(&self, kind: &str, with: &Map) -> ResolvedConnection {
@@ -239,7 +169,7 @@ impl Server {
                 debug: true,
                 log: &self.lines,
                 trace: None,
-                files: FileAccess { storage: Arc::new(Folder(self.dir.path().to_owned())), dir: None },
+                files: FileAccess { storage: Arc::new(Folder(self.openssh.folder().to_owned())), dir: None },
                 time_left: limit,
             })
             .await?;
@@ -270,14 +200,11 @@ impl Server {
     }
 }
 
-/// The account that runs the tests, as which the server must run.
-fn user() -> String {
-    let done = Command::new("id").arg("-un").output().expect("id");
-    String::from_utf8_lossy(&done.stdout).trim().to_owned()
-}
-
-fn read(dir: &Path, name: &str) -> String {
-    std::fs::read_to_string(dir.join(name)).expect("a file")
+fn login(openssh: &servers::openssh::Server) -> Map {
+    map(json!({
+        "host": "127.0.0.1", "port": openssh.port, "user": user(), "privateKey": openssh.read("user"),
+        "hostKey": openssh.read("host.pub"),
+    }))
 }
 
 /// The value at a dotted path, in which a number is the place in a list.
@@ -294,11 +221,4 @@ pub(crate) fn bytes_of(result: &Value) -> Vec<u8> {
     let mut bytes = Vec::new();
     file.data.for_each_chunk(|chunk| bytes.extend_from_slice(chunk)).expect("it is read");
     bytes
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        drop(self.process.stdin.take());
-        let _ = self.process.wait();
-    }
 }

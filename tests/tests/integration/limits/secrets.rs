@@ -49,4 +49,14 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             ],
         ),
     ),
+    (
+        "the time between two reads of a secret whose login",
+        elsewhere(
+            &[(PROVIDER, "reads_after_a_login_that_stays_refused_are_further_and_further_apart")],
+            &[
+                (PROVIDER, "const RENEW_AFTER: Duration = Duration::from_secs(1);"),
+                (PROVIDER, "const MAX_RENEW_PAUSE: Duration = Duration::from_secs(60);"),
+            ],
+        ),
+    ),
 ];

@@ -15,6 +15,7 @@ use authoring::{TestFile, find_test_files};
 use clap::Args;
 use runtime::Vault;
 use testing::{RealSecrets, TestRunner};
+use tokio::runtime::Runtime;
 
 use super::Subcommand;
 use crate::context::{Context, LogProfile};
@@ -82,9 +83,10 @@ impl Subcommand for Test {
         if files.is_empty() {
             return Err(nothing(&self.paths));
         }
+        let runtime = daemon::runtime()?;
         let runner = TestRunner::new(Arc::new(checked.catalog), dir)
             .with_outbound(config.engine().outbound_allow)
-            .with_secrets(secrets(&config, self.record)?);
+            .with_secrets(secrets(&config, self.record, &runtime)?);
         let begun = Instant::now();
         let mut listing = report::Listing::new(!self.json);
         let plan =
@@ -118,17 +120,14 @@ impl Subcommand for Test {
     }
 }
 
-/// The secrets for recording: from the store, with or without a daemon, then from the folder.
-fn secrets(config: &Config, records: bool) -> anyhow::Result<RealSecrets> {
+/// The secrets for recording, from the sources of the settings: of the store with or without a daemon.
+fn secrets(config: &Config, records: bool, runtime: &Runtime) -> anyhow::Result<RealSecrets> {
     let store = if records { history::open(config)? } else { None };
     let vault = match store {
-        Some(store) => {
-            let vault = daemon::runtime()?.block_on(Vault::open(store, config.keys()))?;
-            Some(Arc::new(vault.for_reading()))
-        }
+        Some(store) => Some(runtime.block_on(Vault::open(store, config.keys()))?.for_reading()),
         None => None,
     };
-    Ok(RealSecrets { vault, folder: config.secrets_dir.clone(), env_allow: config.env_allow.clone() })
+    Ok(RealSecrets::new(crate::secrets::reader(config, vault), runtime.handle().clone()))
 }
 
 /// Converts arguments to paths relative to the project folder: an automation selects its tests.

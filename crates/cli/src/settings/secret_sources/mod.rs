@@ -226,15 +226,21 @@ fn vault_login(mut reader: MapReader<'_, '_>, base: &Path) -> Option<VaultLogin>
 fn aws(reader: &mut MapReader<'_, '_>, base: &Path) -> Option<ProviderSettings> {
     let region = region(reader.required("region"));
     let prefix = prefix(reader);
-    let endpoint = reader.take("endpoint");
-    let endpoint = if endpoint.is_present() { Some(address(endpoint)?) } else { None };
-    let mut key = |key, variable| {
-        reader.allow(&[key]);
-        if reader.has(key) { credential(reader, key, base) } else { Some(Credential::Variable(variable)) }
+    let mut optional = |key| {
+        let given = reader.take(key);
+        if given.is_present() { address(given).map(Some) } else { Some(None) }
     };
-    let access_key = key("accessKey", "AWS_ACCESS_KEY_ID");
-    let secret_key = key("secretKey", "AWS_SECRET_ACCESS_KEY");
-    reader.allow(&["sessionToken"]);
+    let (endpoint, token_service) = (optional("endpoint")?, optional("tokenService")?);
+    reader.allow(&["accessKey", "secretKey", "sessionToken"]);
+    let has_keys = reader.has("accessKey") || reader.has("secretKey");
+    let mut key = |key, variable| match reader.has(key) {
+        true => credential(reader, key, base),
+        false => Some(Credential::Variable(variable)),
+    };
+    let keys = match has_keys {
+        true => Some((key("accessKey", "AWS_ACCESS_KEY_ID")?, key("secretKey", "AWS_SECRET_ACCESS_KEY")?)),
+        false => None,
+    };
     let session_token = match reader.has("sessionToken") {
         true => Some(credential(reader, "sessionToken", base)?),
         false => None,
@@ -243,8 +249,8 @@ fn aws(reader: &mut MapReader<'_, '_>, base: &Path) -> Option<ProviderSettings> 
         region: region?,
         prefix,
         endpoint,
-        access_key: access_key?,
-        secret_key: secret_key?,
+        token_service,
+        keys,
         session_token,
     }))
 }

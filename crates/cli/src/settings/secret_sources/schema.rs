@@ -15,6 +15,7 @@ pub(in crate::settings) fn schema(key: &str) -> Option<Value> {
                 ("region", text()),
                 ("prefix", text()),
                 ("endpoint", address()),
+                ("tokenService", address()),
                 ("accessKey", credential()),
                 ("secretKey", credential()),
                 ("sessionToken", credential()),

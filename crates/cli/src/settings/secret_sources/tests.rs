@@ -67,15 +67,15 @@ fn logins_name_secrets_or_files_relative_to_the_project() {
     assert_eq!(problems, "");
     let logins = config.secret_sources.providers.iter().map(|(name, settings)| match settings {
         ProviderSettings::Vault(vault) => format!("{name} {:?}", vault.login),
-        ProviderSettings::Aws(aws) => format!("{name} {:?} {:?}", aws.access_key, aws.secret_key),
+        ProviderSettings::Aws(aws) => format!("{name} {:?}", aws.keys),
         ProviderSettings::Gcp(gcp) => format!("{name} {:?}", gcp.login),
         ProviderSettings::Azure(azure) => format!("{name} {:?}", azure.login),
     });
     assert_eq!(
         logins.collect::<Vec<_>>(),
         [
-            r#"awsSecretsManager:main Secret("a") Secret("b")"#,
-            r#"awsSecretsManager:plain Variable("AWS_ACCESS_KEY_ID") Variable("AWS_SECRET_ACCESS_KEY")"#,
+            r#"awsSecretsManager:main Some((Secret("a"), Secret("b")))"#,
+            r#"awsSecretsManager:plain None"#,
             r#"azureKeyVault:main TokenFile(File("/project/jwt"))"#,
             r#"gcpSecretManager:main Key(Secret("googleKey"))"#,
             r#"vault:a Token(Secret("vaultToken"))"#,

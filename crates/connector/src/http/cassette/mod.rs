@@ -90,11 +90,13 @@ impl Cassette {
         self.state().mask.add_secret(secret);
     }
 
-    /// Returns the recording.
+    /// Returns the recording. Secrets that were added after an exchange are removed from it too.
     #[must_use]
     pub fn recording(&self) -> Recording {
         let state = self.state();
-        Recording { exchanges: state.exchanges.clone(), calls: state.calls.clone() }
+        let recording = Recording { exchanges: state.exchanges.clone(), calls: state.calls.clone() };
+        let masked = serde_json::to_value(&recording).map(|json| state.mask.mask_json(json));
+        masked.and_then(serde_json::from_value).unwrap_or(recording)
     }
 
     /// Returns the requests without a matching exchange, without duplicates.

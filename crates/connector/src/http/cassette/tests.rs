@@ -290,3 +290,14 @@ fn a_call_without_http_is_replayed_once_without_secrets_and_with_the_begin_of_it
     assert_eq!(error.message, "the recording has no answer to this call of `sql.query`");
     assert_eq!(cassette.unmatched_requests().len(), 1);
 }
+
+#[test]
+fn a_secret_that_is_known_late_is_removed_from_earlier_entries_too() {
+    let cassette = Cassette::for_recording();
+    let inputs = Map::from_iter([("key", Value::from("new-canary"))]);
+    let made = MadeCall { action: "box.rotate", inputs: &inputs };
+    cassette.record_call(&made, &Ok(Value::from("it is new-canary now")));
+    cassette.add_secret("new-canary");
+    let recording = serde_json::to_string(&cassette.recording()).expect("JSON");
+    assert!(recording.contains("it is *** now") && !recording.contains("canary"), "{recording}");
+}

@@ -11,20 +11,39 @@ use super::super::job::{InputInfo, Message};
 /// The bytes of one read, which the daemon answers as a whole.
 const CHUNK: usize = 128 << 10;
 
+/// The way to the daemon.
+pub(super) trait Link {
+    /// Sends a message with its bytes.
+    fn send(&mut self, message: &Message, body: &[u8]) -> io::Result<()>;
+
+    /// Waits for the bytes that a message asked for.
+    fn receive(&mut self) -> io::Result<Bytes>;
+}
+
+impl Link for Channel {
+    fn send(&mut self, message: &Message, body: &[u8]) -> io::Result<()> {
+        Self::send(self, &[&serde_json::to_vec(message)?, body])
+    }
+
+    fn receive(&mut self) -> io::Result<Bytes> {
+        Self::receive(self)?.into_iter().next().ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+}
+
 /// The daemon, as the job sees it.
 pub(super) struct Daemon<'c> {
-    channel: RefCell<&'c mut Channel>,
+    link: RefCell<&'c mut dyn Link>,
     inputs: Vec<InputInfo>,
 }
 
 impl<'c> Daemon<'c> {
-    pub(super) fn new(channel: &'c mut Channel, inputs: Vec<InputInfo>) -> Self {
-        Self { channel: RefCell::new(channel), inputs }
+    pub(super) fn new(link: &'c mut dyn Link, inputs: Vec<InputInfo>) -> Self {
+        Self { link: RefCell::new(link), inputs }
     }
 
     /// Sends a message with its bytes.
     pub(super) fn send(&self, message: &Message, body: &[u8]) -> io::Result<()> {
-        self.channel.borrow_mut().send(&[&serde_json::to_vec(message)?, body])
+        self.link.borrow_mut().send(message, body)
     }
 
     /// The facts about an input.
@@ -52,8 +71,7 @@ impl<'c> Daemon<'c> {
 
     fn read(&self, input: usize, offset: u64) -> io::Result<Bytes> {
         self.send(&Message::Read { input, offset, count: CHUNK }, &[])?;
-        let parts = self.channel.borrow_mut().receive()?;
-        parts.into_iter().next().ok_or_else(|| io::ErrorKind::InvalidData.into())
+        self.link.borrow_mut().receive()
     }
 }
 

@@ -6,10 +6,12 @@
 //! * `sheet`: sheets
 //! * `html`: HTML
 //! * `archive`: ZIP and GZIP
+//! * `fuzzing`: documents without a daemon, for the fuzzer
 
 mod archive;
 mod channel;
 mod failure;
+mod fuzzing;
 mod html;
 mod rows;
 mod sheet;
@@ -22,6 +24,7 @@ use script::{Channel, Task};
 use super::job::{InputInfo, Job, MAX_JSON, Message};
 use channel::Daemon;
 use failure::Failure;
+pub use fuzzing::read_document;
 
 /// The task of a worker process.
 pub(super) const TASK: Task = Task { name: "document", run: work };

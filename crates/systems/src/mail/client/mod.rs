@@ -12,12 +12,14 @@
 //! * `change`: `mark`, `move` and `delete`
 //! * `append`: a message that is stored
 //! * `idle`: listening for new messages
+//! * `fuzzing`: the responses of a server, for the fuzzer
 
 mod append;
 mod change;
 mod command;
 mod decode;
 mod failure;
+mod fuzzing;
 mod get;
 mod header;
 mod idle;
@@ -27,6 +29,7 @@ mod session;
 mod structure;
 
 use connector::{Call, ResolvedConnection};
+pub use fuzzing::read_responses;
 use model::{ActionError, ErrorKind};
 use session::Session;
 use value::{Map, Value};

@@ -110,7 +110,7 @@ impl Session {
         Ok(Self::new(subject, encrypted(inputs, host, subject, wire).await?))
     }
 
-    fn new(subject: &str, wire: Box<dyn Wire>) -> Self {
+    pub(super) fn new(subject: &str, wire: Box<dyn Wire>) -> Self {
         let client = Client::new(Limited { stream: wire, watch: Scan::default() });
         Self { subject: subject.into(), client, sent: 0, read: 0, is_broken: false, capabilities: None }
     }

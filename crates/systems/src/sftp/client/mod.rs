@@ -34,7 +34,7 @@ impl Sftp {
         };
         let connection = call.connection_for(&self.spec)?.ok_or_else(missing)?;
         let work = self.work(call, connection);
-        within(call, (&self.subject, writes(self.kind)), work).await
+        Box::pin(within(call, (&self.subject, writes(self.kind)), work)).await
     }
 
     async fn work(&self, call: &Call<'_>, connection: &ResolvedConnection) -> Result<Value, ActionError> {
