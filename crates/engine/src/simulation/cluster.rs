@@ -500,13 +500,13 @@ fn silences_of_a_cluster_are_told() {
 #[test]
 fn changes_of_a_cluster_are_told_once() {
     let mut told = 0;
-    for seed in (0..4000).filter(|seed| program::generate(*seed).has_watch) {
+    for seed in (0..2000).filter(|seed| program::generate(*seed).has_watch) {
         let simulation = ClusterSimulation::new(seed);
         let world = simulation.state.world.clone();
         run(simulation, seed);
         told += watch::changes(&world);
     }
-    assert!(told > 100, "{told}");
+    assert!(told > 50, "{told}");
 }
 
 #[test]

@@ -35,7 +35,7 @@ impl Words {
         Self { texts, is_closed, may_be_null: false, is_foreign: false, is_kind: false }
     }
 
-    /// Adds what an other source of the same value gives.
+    /// Adds what another source of the same value gives.
     fn merge(mut self, other: Self) -> Self {
         self.texts.extend(other.texts);
         Self {
