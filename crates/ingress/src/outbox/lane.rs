@@ -30,7 +30,7 @@ const NOT_STARTED: &str = "it could not start for 7 days";
 #[derive(Default)]
 pub(super) struct Lane {
     /// The triggers that have an event, by its place. Most events have equal ones, which are shared: many may wait.
-    taken: BTreeMap<ExecutionId, Arc<BTreeSet<TriggerKey>>>,
+    taken: BTreeMap<ExecutionId, Triggers>,
 }
 
 /// The result of a delivery.
@@ -273,13 +273,16 @@ impl Delivery<'_> {
     }
 }
 
+/// Triggers that several events share.
+type Triggers = Arc<BTreeSet<TriggerKey>>;
+
 impl Lane {
     fn has(&self, id: ExecutionId, trigger: &TriggerKey) -> bool {
         self.taken.get(&id).is_some_and(|taken| taken.contains(trigger))
     }
 
     fn take(&mut self, events: &[ExecutionId], trigger: &TriggerKey) {
-        let mut last: Option<(Arc<BTreeSet<TriggerKey>>, Arc<BTreeSet<TriggerKey>>)> = None;
+        let mut last: Option<(Triggers, Triggers)> = None;
         for id in events {
             let before = self.taken.get(id).cloned().unwrap_or_default();
             let after = match &last {

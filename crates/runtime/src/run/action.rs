@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use catalog::{Catalog, NativeAction};
-use connector::{Action, AnswerMemory as _, Call, LogSink, Progress, Reached, ResolvedConnection, Trace};
+use connector::{Action, AnswerMemory as _, Call, LogSink, Progress, ResolvedConnection, Trace};
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use model::LogLevel;
@@ -117,9 +117,7 @@ impl Run {
         let made = (made, &renewed);
         let _live = self.tracked(action.is_local() && !is_double);
         let bounded = if action.has_stages() && !is_double {
-            let reached = checkpoint.as_ref();
-            let reached =
-                reached.map(|checkpoint| Reached { data: &checkpoint.data, age: self.age(checkpoint) });
+            let reached = checkpoint.as_ref().map(|checkpoint| self.reached(checkpoint));
             let (action, connections) = (&*action, &self.connections);
             let future = connections.call_renewing(&catalog, made, move |call| action.advance(call, reached));
             self.bounded(step, frame, self.context.with_failpoints(future)).await?

@@ -1,10 +1,9 @@
 //! Calls in stages: what a call has reached is recorded before it goes on, and the step pauses between looks at work of a service.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use catalog::Catalog;
-use connector::{Action, Checkpoint, Pause, Progress};
+use connector::{Action, Checkpoint, Pause, Progress, Reached};
 use model::LogLevel;
 use model::action::{ActionError, ErrorKind};
 use model::automation::{ActionStep, Step, Verb};
@@ -108,9 +107,9 @@ impl Run {
         Ok(StoredCheckpoint { data, ..checkpoint })
     }
 
-    /// The time since a checkpoint.
-    pub(super) fn age(&self, checkpoint: &StoredCheckpoint) -> Duration {
-        self.context.clock.monotonic_now().since(checkpoint.at)
+    /// The checkpoint as the action gets it.
+    pub(super) fn reached<'c>(&self, checkpoint: &'c StoredCheckpoint) -> Reached<'c> {
+        Reached { data: &checkpoint.data, age: self.context.clock.monotonic_now().since(checkpoint.at) }
     }
 
     /// Encrypts the data of a checkpoint. The store of a test, which has no key, is in memory only.

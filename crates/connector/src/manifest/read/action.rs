@@ -61,8 +61,7 @@ fn action(
     let (mut results, result) = declared_results(reader.take("results"), types, answer, is_download);
     let mut example = reader.required("example").map("an example").map(read_example);
     let own_key = service::idempotency(reader.take("idempotency"), diagnostics);
-    let redirects =
-        reader.take("redirect").map("a redirect").map(|reader| redirect_hosts(reader, diagnostics));
+    let redirects = redirect_hosts(reader.take("redirect"), diagnostics);
     let line_span = reader.key_span("request");
     let answers = results.clone();
     if let Some(paging) = &pages {
@@ -229,10 +228,11 @@ fn check_method(
 }
 
 /// Reads the hosts to which the service may redirect a request.
-fn redirect_hosts(mut reader: MapReader<'_, '_>, diagnostics: &Diagnostics) -> Vec<String> {
+fn redirect_hosts(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Vec<String>> {
+    let mut reader = field.map("a redirect")?;
     let hosts = hosts::read(reader.required("hosts"), diagnostics);
     reader.finish();
-    hosts
+    Some(hosts)
 }
 
 /// Reports an answer in the example that is not of the declared type.
