@@ -30,8 +30,11 @@ const NOT_STARTED: &str = "it could not start for 7 days";
 #[derive(Default)]
 pub(super) struct Lane {
     /// The triggers that have an event, by its place. Most events have equal ones, which are shared: many may wait.
-    taken: BTreeMap<ExecutionId, Arc<BTreeSet<TriggerKey>>>,
+    taken: BTreeMap<ExecutionId, Triggers>,
 }
+
+/// Triggers that have an event.
+type Triggers = Arc<BTreeSet<TriggerKey>>;
 
 /// The result of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -279,7 +282,7 @@ impl Lane {
     }
 
     fn take(&mut self, events: &[ExecutionId], trigger: &TriggerKey) {
-        let mut last: Option<(Arc<BTreeSet<TriggerKey>>, Arc<BTreeSet<TriggerKey>>)> = None;
+        let mut last: Option<(Triggers, Triggers)> = None;
         for id in events {
             let before = self.taken.get(id).cloned().unwrap_or_default();
             let after = match &last {
