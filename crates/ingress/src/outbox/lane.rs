@@ -33,6 +33,9 @@ pub(super) struct Lane {
     taken: BTreeMap<ExecutionId, Triggers>,
 }
 
+/// Triggers that have an event.
+type Triggers = Arc<BTreeSet<TriggerKey>>;
+
 /// The result of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Delivered {
