@@ -276,9 +276,6 @@ impl Delivery<'_> {
     }
 }
 
-/// Triggers that several events share.
-type Triggers = Arc<BTreeSet<TriggerKey>>;
-
 impl Lane {
     fn has(&self, id: ExecutionId, trigger: &TriggerKey) -> bool {
         self.taken.get(&id).is_some_and(|taken| taken.contains(trigger))
