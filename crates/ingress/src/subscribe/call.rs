@@ -384,9 +384,7 @@ impl Ingress {
             time_left: None,
         };
         let renewed = OnceLock::new();
-        // On the heap: some of its callers hold several of these futures.
         let called = self.connections.call_renewing(catalog, (call, &renewed), |call| action.call(call));
-        let called = Box::pin(called);
         tokio::select! {
             biased;
             result = called => result,

@@ -62,7 +62,7 @@ impl Ingress {
         self: &Arc<Self>,
         automation: &AutomationId,
     ) -> Result<Vec<Subscription>, SubscriptionError> {
-        self.operate_on_subscriptions(automation, SubscriptionOperation::Try).await
+        Box::pin(self.operate_on_subscriptions(automation, SubscriptionOperation::Try)).await
     }
 
     /// Forgets the subscriptions of an Automation whose removal failed, and returns the remaining ones. The other
@@ -74,7 +74,7 @@ impl Ingress {
         self: &Arc<Self>,
         automation: &AutomationId,
     ) -> Result<Vec<Subscription>, SubscriptionError> {
-        self.operate_on_subscriptions(automation, SubscriptionOperation::Forget).await
+        Box::pin(self.operate_on_subscriptions(automation, SubscriptionOperation::Forget)).await
     }
 
     /// Carries out an operation here, or lets the owner of the shard do so.
