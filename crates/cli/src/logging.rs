@@ -60,11 +60,11 @@ fn subscriber(
 const ENGINE: [&str; 5] = ["engine", "catalog", "runtime", "ingress", "testing"];
 
 /// The libraries whose messages are suppressed unless the level names them.
-const QUIET: [&str; 2] = ["deadpool", "tokio_postgres"];
+const QUIET: [&str; 3] = ["async_nats", "deadpool", "tokio_postgres"];
 
 /// A list of levels in which the part `engine` is replaced by the crates of the engine.
 fn by_crate(level: &str) -> String {
-    // These libraries report each lost connection without its context; the store reports the outage.
+    // These libraries report each lost connection without its context; the store and the source report the outage.
     let quiet = QUIET.iter().filter(|name| !level.contains(**name)).map(|name| format!(",{name}=off"));
     let quiet: String = quiet.collect();
     let directives = level.split(',').map(|directive| match directive.trim().strip_prefix("engine=") {
@@ -111,10 +111,14 @@ mod tests {
     fn the_engine_log_level_applies_to_its_crates() {
         assert_eq!(
             by_crate("info,engine=debug"),
-            "info,engine=debug,catalog=debug,runtime=debug,ingress=debug,testing=debug,deadpool=off,tokio_postgres=off"
+            "info,engine=debug,catalog=debug,runtime=debug,ingress=debug,testing=debug,async_nats=off,deadpool=off,tokio_postgres=off"
         );
-        assert_eq!(by_crate("store=trace"), "store=trace,deadpool=off,tokio_postgres=off");
-        assert_eq!(by_crate("deadpool=warn"), "deadpool=warn,tokio_postgres=off", "one that is asked for");
+        assert_eq!(by_crate("store=trace"), "store=trace,async_nats=off,deadpool=off,tokio_postgres=off");
+        assert_eq!(
+            by_crate("deadpool=warn"),
+            "deadpool=warn,async_nats=off,tokio_postgres=off",
+            "one that is asked for"
+        );
     }
 
     #[test]

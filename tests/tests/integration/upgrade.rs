@@ -48,9 +48,11 @@ impl Stored {
     fn definition(&self, automation: &str, text: &str) -> DefinitionHash {
         let hash = DefinitionHash::compute(&AutomationId::parse(automation).unwrap(), text);
         let row = params![hash.as_bytes(), automation];
-        self.connection.execute("INSERT INTO definitions VALUES (?, ?, 1, 0)", row).unwrap();
+        self.connection.execute("INSERT INTO definitions VALUES (?, ?, 1)", row).unwrap();
         let row = params![hash.as_bytes(), format!("automations/{automation}.yaml"), text];
         self.connection.execute("INSERT INTO definition_texts VALUES (NULL, ?, ?, ?)", row).unwrap();
+        let sql = "INSERT INTO definition_uses VALUES (last_insert_rowid(), 0)";
+        self.connection.execute(sql, []).unwrap();
         hash
     }
 
@@ -90,7 +92,8 @@ impl Stored {
             start
         ];
         self.connection.execute(sql, row).unwrap();
-        let sql = "UPDATE definitions SET executions = executions + 1 WHERE hash = ?";
+        let sql = "UPDATE definition_uses SET executions = executions + 1 \
+                   WHERE definition = (SELECT sequence FROM definition_texts WHERE hash = ?)";
         self.connection.execute(sql, params![definition.as_bytes()]).unwrap();
         if let Some(Pause { step, until, event, child }) = pause {
             let child = child.map(|child| *child.as_bytes());

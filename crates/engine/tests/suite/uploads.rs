@@ -130,14 +130,14 @@ async fn a_cut_piece_is_asked_for_and_a_lost_session_is_begun_anew() {
     let asked = peer.next_request().await;
     assert_eq!(asked.header("content-range"), Some("bytes 100000-362143/600000"));
     asked.answer(404, r#"{"message": "expired"}"#).await;
-    assert_eq!(session(&mut peer, "/session/1?id=x").await, format!("{id}.send#2"));
+    assert_eq!(session(&mut peer, "/session/1?id=x").await, format!("{id}.up#2"));
     let asked = peer.next_request().await;
     assert_eq!(asked.header("content-range"), Some(QUESTION));
     asked.answer(410, r#"{"message": "expired again"}"#).await;
     pass(&project, Duration::from_secs(3)).await;
     assert_eq!(
         session(&mut peer, "/session/1?id=x").await,
-        format!("{id}.send#3"),
+        format!("{id}.up#3"),
         "an attempt begins it anew once"
     );
     piece(&mut peer, QUESTION, 599_999).await;

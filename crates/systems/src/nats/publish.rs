@@ -51,6 +51,7 @@ impl Family<Kind> for Nats {
 async fn publish(link: &Link, call: &Call<'_>) -> Result<Value, ActionError> {
     let text = |name: &str| call.inputs.get(name).and_then(|value| value.as_str().map(str::to_owned));
     let subject = text("subject").unwrap_or_default();
+    check_subject(&subject)?;
     let body = bytes_of(call, "body").await?;
     let headers = headers(call.inputs.get("headers").and_then(Value::as_map), call.idempotency_key)?;
     // The process may have been frozen, and another one may have the execution now.
@@ -61,6 +62,18 @@ async fn publish(link: &Link, call: &Call<'_>) -> Result<Value, ActionError> {
         ("sequence", Value::from(sent.sequence)),
         ("repeated", Value::from(sent.duplicate)),
     ])))
+}
+
+/// Refuses a subject with a wildcard, which the server stores as it is, and no subscriber expects.
+fn check_subject(subject: &str) -> Result<(), ActionError> {
+    let is_wrong = |part: &str| matches!(part, "" | "*" | ">") || part.contains(char::is_whitespace);
+    if !subject.split('.').any(is_wrong) {
+        return Ok(());
+    }
+    let message = format!(
+        "`subject` is the name of one subject, without `*`, `>`, empty parts and spaces, found `{subject}`"
+    );
+    Err(ActionError::new(ErrorKind::Input, message))
 }
 
 /// Publishes a message and waits until a stream has it.

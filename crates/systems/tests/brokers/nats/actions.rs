@@ -30,6 +30,17 @@ async fn a_subject_without_a_stream_is_an_error_that_says_so() {
 }
 
 #[tokio::test]
+async fn a_subject_with_a_wildcard_is_refused() {
+    let Some(broker) = Broker::start() else { return };
+    for subject in ["orders.*", "orders.>", "orders.", "orders .new"] {
+        let error = broker.call("nats.publish", json!({"subject": subject}), "k").await;
+        let error = error.expect_err("it is no subject of a message");
+        assert!(error.message.starts_with("`subject` is the name of one subject"), "{error:?}");
+    }
+    assert_eq!(broker.server.client().count("ORDERS"), 0);
+}
+
+#[tokio::test]
 async fn the_server_tells_its_version() {
     let Some(broker) = Broker::start() else { return };
     let info = broker.call("nats.serverInfo", json!({}), "").await.expect("it answers");
