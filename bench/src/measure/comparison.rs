@@ -77,7 +77,7 @@ impl Comparison {
         let row = Row::new(group, name.clone(), rate(&ours), unit);
         report.add(row.beside(client, rate(&plain), ratio).target(target));
         let micros = |costs: &[Cost]| median(costs.iter().map(|cost| cost.processor)) * 1e6 / count;
-        // What the allocator keeps is not taken again in the next round.
+        // The allocator keeps memory of a round, and takes less in the next.
         let most = |costs: &[Cost]| costs.iter().map(|cost| cost.memory).fold(0.0, f64::max);
         for (figure, unit, ours, plain) in [
             ("processor time", Unit::Microseconds, micros(&ours), micros(&plain)),

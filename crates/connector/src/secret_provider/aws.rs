@@ -154,7 +154,7 @@ pub(super) fn text_of(base64: &Secret) -> Option<Secret> {
     std::str::from_utf8(&bytes).ok().map(Secret::new)
 }
 
-/// Returns the keys that the settings name, or else those of the variables of AWS.
+/// Returns the keys that the settings name; without settings, the variables of AWS have them.
 async fn keys(caller: &Caller<'_>, settings: &AwsSettings, kept: &KeptKeys) -> Result<Keys, Failure> {
     let variables = (Credential::Variable(ACCESS_KEY), Credential::Variable(SECRET_KEY));
     match &settings.keys {

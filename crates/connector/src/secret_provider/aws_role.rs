@@ -1,6 +1,6 @@
 //! Keys for the role of a pod or a container: from the token service of AWS for the token of a workload, or from the service beside the container.
 //!
-//! The variables are those of the tools of AWS. Keys are replaced before they end.
+//! The tools of AWS read the same variables. Keys are replaced before they end.
 
 use std::net::IpAddr;
 use std::time::Duration;

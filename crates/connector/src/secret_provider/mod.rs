@@ -75,7 +75,7 @@ pub enum ProviderSettings {
 }
 
 impl ProviderSettings {
-    /// Returns the addresses that the client calls: those of the settings, and that of a service which the environment names.
+    /// Returns the addresses that the client calls: the settings have them, and the environment the address of a service for keys.
     ///
     /// # Errors
     /// Returns a phrase if one is no address, or has no TLS and is not on this machine.

@@ -66,7 +66,7 @@ pub(super) fn check_changes(world: &World, rows: &[ExecutionRow], deployed: &Dep
     let (begun, certain) =
         (deployed.versions_of(begun), deployed.versions_of(certain.map(|(number, _)| number)));
     let (least, most) = (changes_between(&certain), changes_between(&begun));
-    // What is told first is unknown if no node told of the first generation before another began to load the next one.
+    // The first change that is told is unknown if no node told of the first generation before another began to load the next one.
     let is_known = begun.first().is_some_and(|first| certain.first() == Some(first));
     let is_odd = |told: usize| told % 2 == 1;
     for (name, told) in told {
@@ -81,7 +81,7 @@ pub(super) fn check_changes(world: &World, rows: &[ExecutionRow], deployed: &Dep
     Ok(())
 }
 
-/// The number of generations whose files differ from those of the one before.
+/// The number of generations whose files differ from the generation before.
 fn changes_between(versions: &[usize]) -> usize {
     versions.windows(2).filter(|pair| pair[0] != pair[1]).count()
 }

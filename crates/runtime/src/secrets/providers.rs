@@ -159,7 +159,7 @@ impl Providers {
         Means { http, credentials, clock: &*self.clock }
     }
 
-    /// Makes the client of all providers. The hosts of their settings are allowed, and the one that gives the keys of a pod's role.
+    /// Makes the client of all providers. The hosts of their settings are allowed, and the host that gives the keys of a pod's role.
     fn client(&self, credentials: &dyn Credentials) -> Result<Http, String> {
         let mut hosts = BTreeSet::new();
         for settings in self.sources.providers.values() {

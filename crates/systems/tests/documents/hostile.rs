@@ -14,7 +14,7 @@ use crate::support::{archive, file, inputs, sheet, try_call_within, workbook};
 /// The time of a step with one document, and how much later it may end on a busy machine.
 const TIME: Duration = Duration::from_secs(8);
 const LATE: Duration = Duration::from_secs(30);
-/// The memory that this process may get for one document, in KiB, beside its own bytes and those of the result.
+/// The memory that this process may get for one document, in KiB, beside the bytes of the document and of the result.
 const MAX_MEMORY: u64 = 96 << 10;
 
 /// Calls an action with a document. Returns the kind of its error; `None` if the document was read.
