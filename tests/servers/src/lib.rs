@@ -12,9 +12,10 @@ pub mod openssh;
 pub mod rabbitmq;
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,10 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(90);
 /// The time between two looks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+/// The ports for servers: above those of well-known services, below those that Linux gives to outgoing connections (`ip_local_port_range`).
+const SERVER_PORTS: std::ops::Range<u16> = 10_000..32_700;
+/// The distance between the first ports of processes with successive ids.
+const PORTS_PER_PROCESS: u32 = 32;
 /// Runs the server until the end of its input, which comes with the end of this process however it ends.
 const RUN: &str = r#""$@" </dev/null >/dev/null 2>&1 & read -r _; kill -9 $! 2>/dev/null; wait"#;
 
@@ -51,12 +56,28 @@ fn not_installed(name: &str, command: &str) {
     let _ = writeln!(io::stderr(), "skipped: {line}");
 }
 
-/// Returns a port of loopback that nothing uses.
+/// Returns a port of loopback that nothing uses, for a server that binds it later. No other process of the tests gets it while this one
+/// runs, and no outgoing connection: it is below the range from which the system takes their ports.
 ///
 /// # Errors
-/// The system has none.
+/// All ports are taken.
 pub fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+    /// The number of the ports that this process has looked at.
+    static LOOKED_AT: AtomicU16 = AtomicU16::new(0);
+    /// A UDP socket on each port claims it until the end of the process.
+    static CLAIMS: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
+    let count = SERVER_PORTS.end - SERVER_PORTS.start;
+    let first = (std::process::id().wrapping_mul(PORTS_PER_PROCESS) % u32::from(count)) as u16;
+    for _ in 0..count {
+        let offset = LOOKED_AT.fetch_add(1, Ordering::Relaxed) % count;
+        let port = SERVER_PORTS.start + (first + offset) % count;
+        let Ok(claim) = UdpSocket::bind(("127.0.0.1", port)) else { continue };
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            CLAIMS.lock().unwrap_or_else(PoisonError::into_inner).push(claim);
+            return Ok(port);
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::AddrInUse, "all ports are taken"))
 }
 
 /// A process that ends with this one.

@@ -1,6 +1,5 @@
 //! Real servers: OpenBao, and moto for AWS, from the programs that `make` installs below `target`.
 
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -130,7 +129,13 @@ fn free_port() -> u16 {
 
 /// A port that is free together with the next one, on which OpenBao listens for other servers.
 fn free_pair() -> u16 {
-    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-    let ports = std::iter::repeat_with(free_port).take(100);
-    ports.into_iter().find(|port| port.checked_add(1).is_some_and(is_free)).expect("two ports")
+    let mut port = free_port();
+    for _ in 0..100 {
+        let next = free_port();
+        if next == port + 1 {
+            return port;
+        }
+        port = next;
+    }
+    panic!("no two ports are free");
 }
