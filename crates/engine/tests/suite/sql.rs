@@ -233,6 +233,25 @@ fn mistakes_in_transactions_and_inserts_are_found_at_their_places() {
         ("{sql: 'select :x as x', params: {x: 1}, rows: [{x: 2}]}", "wrong-input rows"),
         ("{sql: 'select :x as x', params: {x: 1}, rows: [{x: 2}, {}]}", ""),
         ("{id: a, sql: 'select 1 as x'}, {id: a, sql: 'select 2 as y'}", "wrong-input id"),
+        ("{id: new order, sql: 'select 1 as x'}", "wrong-input id"),
+        ("{id: '', sql: 'select 1 as x'}", "wrong-input id"),
+        ("{id: new-order_2, sql: 'select 1 as x'}", ""),
+        (
+            "{id: a, sql: 'select :n as x', rows: [{n: 1}, {n: 2}]}, {sql: 'select :x as x', from: {x: {result: a, column: x}}}",
+            "wrong-input x",
+        ),
+        (
+            "{id: a, sql: 'select :n as x', rows: [{n: '${{ 1 }}'}, {n: 2}]}, {sql: 'select :x as x', from: {x: {result: a, column: x}}}",
+            "wrong-input x",
+        ),
+        (
+            "{id: a, sql: 'select :n as x', rows: [{n: 1}]}, {sql: 'select :x as x', from: {x: {result: a, column: x}}}",
+            "",
+        ),
+        (
+            "{id: a, sql: 'select :n as x', rows: '${{ [{\"n\": 1}] }}'}, {sql: 'select :x as x', from: {x: {result: a, column: x}}}",
+            "",
+        ),
         (
             "{id: a, sql: 'insert into t (n) values (1)'}, {sql: 'select :x as x', from: {x: {result: a, column: total}}}",
             "wrong-input x",

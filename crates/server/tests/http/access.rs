@@ -216,7 +216,10 @@ async fn a_misspelt_parameter_gets_the_nearest_name_and_no_credential_learns_not
     let takes = "there is no parameter `automation` at this address, which takes no parameters";
     assert_eq!(detail("/api/v1/messages?automation=a").await, takes);
     let found = detail("/api/v1/audit?limit=1&Since=2026-01-01").await;
-    assert!(found.starts_with("there is no parameter `Since` at this address, which takes `since`,"), "{found}");
+    assert!(
+        found.starts_with("there is no parameter `Since` at this address, which takes `since`,"),
+        "{found}"
+    );
     assert!(found.ends_with("; did you mean `since`?"), "{found}");
     let head = daemon.api("HEAD", "/api/v1/audit?limits=1", "", "").await;
     assert_eq!(head.status, 400);

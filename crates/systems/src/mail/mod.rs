@@ -142,6 +142,16 @@ impl Mail {
                     "write headers, an empty line and the body: `\"Subject: Order 17\\n\\n2 pieces\\n\"`";
                 (!is_message).then(|| InputProblem::new("content", message, help))
             }
+            Kind::Search => {
+                let day = |name: &str| {
+                    let inputs = Map::from_iter([(name, inputs.literal(name)?.clone())]);
+                    day(&inputs, name).ok().flatten()
+                };
+                let (since, before) = (day("since")?, day("before")?);
+                let message = format!("there is no day from {since} on that is before {before}");
+                let help = "`before` is the day after the last one: write a later day, or swap both";
+                (since >= before).then(|| InputProblem::new("before", message, help))
+            }
             _ => None,
         }
     }
