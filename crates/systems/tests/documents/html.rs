@@ -17,7 +17,7 @@ async fn parts_of_a_page_are_texts_attributes_and_lists() {
     let result = call("html.select", &inputs(json!({"html": html, "select": select}), &[])).await;
     assert_eq!(result.to_json(), r#"{"title":"Tea and ink","none":null,"links":["/a",null],"inner":"and"}"#);
     let (_, message) = fails("html.select", &inputs(json!({"html": html, "select": {"a": "b["}}), &[])).await;
-    assert!(message.contains("`select.a` is `b[`, not a CSS selector"), "{message}");
+    assert!(message.contains("`select.a`: `b[` is not a CSS selector: at character 2, `[`, "), "{message}");
 }
 
 #[tokio::test]

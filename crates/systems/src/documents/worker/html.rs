@@ -9,6 +9,7 @@ use scraper::{ElementRef, Html, Node, Selector};
 use value::{Map, Value};
 
 use super::super::job::{MAX_CELLS, MAX_NODES, Pick, TableOptions, cell_name};
+use super::super::selector;
 use super::channel::Daemon;
 use super::failure::Failure;
 use super::rows::Rows;
@@ -135,7 +136,7 @@ fn column(index: usize) -> u32 {
 }
 
 fn selector(css: &str) -> Result<Selector, Failure> {
-    Selector::parse(css).map_err(|error| Failure::input(format!("`{css}` is not a CSS selector: {error}")))
+    selector::parse(css).map_err(Failure::input)
 }
 
 fn parse(daemon: &Daemon<'_>) -> Result<Html, Failure> {
