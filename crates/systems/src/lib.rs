@@ -6,6 +6,7 @@
 //! Modules, in reading order:
 //!
 //! * `connection`: the values of a connection, and the time of calls over it
+//! * `explain`: the likely cause of a connection that failed before the login
 //! * `watched`: streams whose arriving bytes are checked
 //! * `spec`: parts of specifications
 //! * `file`: bytes of files, piece by piece
@@ -27,6 +28,7 @@ mod connection;
 mod convert;
 mod csv;
 mod documents;
+mod explain;
 #[cfg(any(feature = "mail", feature = "sftp"))]
 mod file;
 pub mod fuzzing;

@@ -20,6 +20,7 @@ use super::command::Command;
 use super::failure::{Refusal, broken, closed, refused};
 use super::limited::{Excess, Limited, Scan, Wire};
 use crate::connection::Inputs;
+use crate::explain::{Protocol, explained};
 
 /// The time for an answer of the server, and for sending a piece of data to it.
 pub(super) const ANSWER_TIME: Duration = Duration::from_secs(30);
@@ -94,10 +95,17 @@ impl Session {
             inputs.check_open(&dialed.route, (subject, "security: none"), call.log)?;
         }
         let wire: Box<dyn Wire> = Box::new(dialed.stream);
-        let wire =
-            if security == Security::Tls { encrypted(inputs, host, subject, wire).await? } else { wire };
-        let mut session = Self::new(subject, wire);
-        let is_plain = session.greeting().await?;
+        let tls = security == Security::Tls;
+        let greeted = async {
+            let wire = if tls { encrypted(inputs, host, subject, wire).await? } else { wire };
+            let mut session = Self::new(subject, wire);
+            let is_plain = session.greeting().await?;
+            Ok((session, is_plain))
+        };
+        let (mut session, is_plain) = match greeted.await {
+            Ok(greeted) => greeted,
+            Err(error) => return Err(explained(error, &dialed.route, host, (protocol(security), tls)).await),
+        };
         if security != Security::Starttls {
             return Ok(session);
         }
@@ -424,6 +432,12 @@ fn written_of(code: Option<&ResponseCode<'_>>) -> Option<(u32, u32)> {
         UidSetMember::Uid(uid) => Some((*validity, *uid)),
         UidSetMember::UidRange(range) => Some((*validity, *range.start())),
     }
+}
+
+/// The protocol, for the cause of a failure.
+fn protocol(security: Security) -> Protocol {
+    let without_tls = if security == Security::None { "security: none" } else { "security: starttls" };
+    Protocol { greets_as: Some("IMAP"), tls_first: true, without_tls }
 }
 
 async fn encrypted(
