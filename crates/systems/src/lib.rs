@@ -6,6 +6,7 @@
 //! Modules, in reading order:
 //!
 //! * `connection`: the values of a connection, and the time of calls over it
+//! * `pool`: open sessions, kept for the next call
 //! * `watched`: streams whose arriving bytes are checked
 //! * `spec`: parts of specifications
 //! * `file`: bytes of files, piece by piece
@@ -32,6 +33,7 @@ mod file;
 pub mod fuzzing;
 mod mail;
 mod nats;
+mod pool;
 mod s3;
 mod sftp;
 mod spec;

@@ -20,6 +20,7 @@ use super::command::Command;
 use super::failure::{Refusal, broken, closed, refused};
 use super::limited::{Excess, Limited, Scan, Wire};
 use crate::connection::Inputs;
+use crate::pool::{self, Pooled, Probed};
 
 /// The time for an answer of the server, and for sending a piece of data to it.
 pub(super) const ANSWER_TIME: Duration = Duration::from_secs(30);
@@ -35,7 +36,7 @@ enum Security {
 }
 
 /// A session. Dropping it ends the connection.
-pub(super) struct Session {
+pub(in crate::mail) struct Session {
     pub subject: Arc<str>,
     client: Client<Limited>,
     /// The number of commands that were sent, and of answers that were read.
@@ -44,6 +45,21 @@ pub(super) struct Session {
     /// True once a command was sent whose answer is lost or not read.
     is_broken: bool,
     capabilities: Option<Vec<String>>,
+}
+
+impl Pooled for Session {
+    const MAX_IDLE: Duration = pool::OF_SERVERS_IDLE;
+    type Shared = ();
+
+    fn is_usable(&self) -> bool {
+        !self.is_broken
+    }
+}
+
+impl Probed for Session {
+    async fn answers(&mut self) -> bool {
+        self.run(Command::new("NOOP"), |_| Ok(())).await.is_ok()
+    }
 }
 
 /// The state of a mailbox that was selected.
