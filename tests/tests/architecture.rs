@@ -43,6 +43,7 @@ const AT_HOME: [(&str, &[&str], &str); 60] = [
     ("csv*", &["expression", "systems"], "only expression and systems read CSV"),
     ("calamine", &["systems"], "only systems reads documents, in a worker"),
     ("ego-tree", &["systems"], "only systems reads documents, in a worker"),
+    ("html5ever", &["systems"], "only systems reads documents, in a worker"),
     ("scraper", &["systems"], "only systems reads documents, in a worker"),
     ("zip", &["systems"], "only systems reads documents, in a worker"),
     ("deadpool*", &["store-postgres"], "only the stores know SQL"),
