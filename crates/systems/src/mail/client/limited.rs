@@ -86,8 +86,6 @@ pub(super) struct Scan {
 
 /// The length at which the kind of a response is known: `* PREAUTH `.
 const START: usize = 10;
-/// Data that no command asks for, and whose names the parser does not check without a panic.
-const NOT_ASKED_FOR: &[u8] = b"METADATA";
 
 impl Scan {
     /// Checks the next bytes. A byte outside of strings that is not ASCII, which none has to be, becomes `?`: the parser cuts some texts
@@ -119,7 +117,7 @@ impl Scan {
             (State::Quoted | State::Escaped, b'\n' | b'\r') => return Err(Excess::Form),
             (State::FreeSize(b'\n'), b'\n') => return Err(Excess::Form),
             (State::Start | State::Free | State::FreeSize(_) | State::Data, b'\n') => return Ok(self.end()),
-            (State::Start, _) => self.begin(byte)?,
+            (State::Start, _) => self.begin(byte),
             (State::Free, b'{') => State::FreeSize(b'0'),
             (State::FreeSize(b'0'), b'0'..=b'9') => State::FreeSize(b'0'),
             (State::FreeSize(b'0'), b'}') => State::FreeSize(b'\r'),
@@ -158,23 +156,19 @@ impl Scan {
     }
 
     /// Tells the kind of a response by its first bytes.
-    fn begin(&mut self, byte: u8) -> Result<State, Excess> {
+    fn begin(&mut self, byte: u8) -> State {
         self.start.push(byte.to_ascii_uppercase());
         let Some(data) = self.start.strip_prefix(b"* ") else {
             let may_be_data = self.start == b"*";
-            return Ok(if may_be_data { State::Start } else { State::Free });
+            return if may_be_data { State::Start } else { State::Free };
         };
-        if data == NOT_ASKED_FOR {
-            return Err(Excess::Form);
-        }
         let statuses: [&[u8]; 5] = [b"OK", b"NO", b"BAD", b"BYE", b"PREAUTH"];
         let is_status = |status: &&[u8]| {
             data.strip_prefix(*status).is_some_and(|rest| matches!(rest.first(), None | Some(b' ' | b'\r')))
         };
-        let may_be = |word: &&[u8]| word.starts_with(data);
-        let state = if statuses.iter().any(|status| is_status(status) && data.len() > status.len()) {
+        if statuses.iter().any(|status| is_status(status) && data.len() > status.len()) {
             State::Free
-        } else if statuses.iter().chain([&NOT_ASKED_FOR]).any(may_be) && self.start.len() < START {
+        } else if statuses.iter().any(|status| status.starts_with(data)) && self.start.len() < START {
             State::Start
         } else {
             match byte {
@@ -186,8 +180,7 @@ impl Scan {
                 b'{' => State::Size(0),
                 _ => State::Data,
             }
-        };
-        Ok(state)
+        }
     }
 
     fn size(&self, size: usize, digit: u8) -> Result<State, Excess> {
@@ -242,7 +235,6 @@ mod tests {
             ("* 2 FETCH (UID 3 BODY[] {5}\r\n((\"\r\n FLAGS (\\Seen))\r\n* 3 EXISTS\r\n", 2),
             ("* LIST () \"/\" \"a\\\"{9}\"\r\n* BADLY\r\n* OKAY\r\n", 3),
             ("* 2 FETCH (BODY[] {0}\r\n)\r\n", 1),
-            ("* MET \"{9}\"\r\n* META\r\n* METADAT (x)\r\n", 3),
         ] {
             assert_eq!(scan(text.as_bytes()), Ok(complete), "{text}");
         }
@@ -275,8 +267,6 @@ mod tests {
             "* 1 FETCH (X \"a\\\r\n",
             "* 1 FETCH (X {5}x",
             "* 1 FETCH (X {5x}",
-            "* METADATA \"INBOX\" (/private/comxxxx \"x\")\r\n",
-            "* metadata \"\" /shared/comment\r\n",
         ] {
             assert_eq!(scan(text.as_bytes()), Err(Excess::Form), "{text}");
         }

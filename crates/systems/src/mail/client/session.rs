@@ -1,6 +1,7 @@
 //! A login at a server, and its commands.
 
 use std::ops::ControlFlow;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use connector::net::{Endpoint, TlsFiles, secure, tls_config};
 use connector::{Call, ResolvedConnection};
+use futures_util::FutureExt as _;
 use model::{ActionError, ErrorKind};
 use tokio::io::AsyncWriteExt as _;
 
@@ -324,7 +326,9 @@ impl Session {
 
     /// Reads the next answer, whenever it comes.
     pub(super) async fn next<T>(&mut self, read: impl FnOnce(&Response<'_>) -> T) -> Result<T, ActionError> {
-        let answer = self.client.read_response().await;
+        // The parser panics at some answers that break the rules, such as `INTERNALDATE NIL`.
+        let answer = AssertUnwindSafe(self.client.read_response()).catch_unwind().await;
+        let answer = answer.unwrap_or_else(|_| Err(std::io::Error::other(Excess::Form)));
         self.read += 1;
         let failed = match answer {
             // The parser and the scan in front of it agree on the end of each answer.
