@@ -40,7 +40,7 @@ impl Sftp {
 
     async fn work(&self, call: &Call<'_>, connection: &ResolvedConnection) -> Result<Value, ActionError> {
         let mut lease = self.pools.lease(connection, pool::OF_SERVERS).await?;
-        let session = lease.session(Session::open(call, connection, &self.subject)).await?;
+        let session = lease.session(Box::pin(Session::open(call, connection, &self.subject))).await?;
         let result = match self.kind {
             Kind::List => folder::list(&session, call.inputs).await,
             Kind::ListArrived => self.arrivals.list(&session, call, connection).await,
