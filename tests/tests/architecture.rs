@@ -29,7 +29,7 @@ const LEVELS: [&[&str]; 14] = [
 ];
 
 /// External crates that only some product crates may use, with the reason. A `*` at the end matches any suffix.
-const AT_HOME: [(&str, &[&str], &str); 60] = [
+const AT_HOME: [(&str, &[&str], &str); 61] = [
     ("opentelemetry*", &["telemetry"], "only telemetry knows OpenTelemetry"),
     ("reqwest", &["connector"], "only connector calls other systems"),
     ("lettre", &["connector"], "only connector calls other systems"),
