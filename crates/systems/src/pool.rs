@@ -131,8 +131,10 @@ impl<S: Pooled> Pools<S> {
                     kept: self.kept.clone(),
                     shared: S::Shared::default(),
                 });
-                // Sessions of the replaced pool are closed when they are given back.
-                pools.insert(connection.name.clone(), pool.clone());
+                // Sessions in use of the replaced pool are closed after their calls.
+                if let Some(replaced) = pools.insert(connection.name.clone(), pool.clone()) {
+                    replaced.close_all();
+                }
                 pool
             }
         }
@@ -178,7 +180,6 @@ impl<S: Pooled> Pool<S> {
         idle.is_watched
     }
 
-    #[cfg(any(feature = "mail", feature = "sftp"))]
     fn close_all(&self) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).sessions.clear();
     }
