@@ -7,6 +7,7 @@
 //!
 //! * `connection`: the values of a connection, and the time of calls over it
 //! * `explain`: the likely cause of a connection that failed before the login
+//! * `pool`: open sessions, kept for the next call
 //! * `watched`: streams whose arriving bytes are checked
 //! * `spec`: parts of specifications
 //! * `file`: bytes of files, piece by piece
@@ -34,6 +35,7 @@ mod file;
 pub mod fuzzing;
 mod mail;
 mod nats;
+mod pool;
 mod s3;
 mod sftp;
 mod spec;

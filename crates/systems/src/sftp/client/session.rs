@@ -17,6 +17,7 @@ use super::folder::name_of;
 use super::host_key::HostKey;
 use crate::connection::Inputs;
 use crate::explain::{Protocol, explained};
+use crate::pool::{self, Pooled, Probed};
 
 /// The port of a connection that names none.
 const USUAL_PORT: u16 = 22;
@@ -31,12 +32,27 @@ const FSYNC: &str = "fsync@openssh.com";
 const MAX_QUESTIONS: usize = 4;
 
 /// A session. Dropping it ends the connection.
-pub(super) struct Session {
+pub(in crate::sftp) struct Session {
     pub subject: String,
     pub sftp: RawSftpSession,
     handle: Handle<Checker>,
     renames_over: bool,
     syncs: bool,
+}
+
+impl Pooled for Session {
+    const MAX_IDLE: Duration = pool::OF_SERVERS_IDLE;
+    type Shared = ();
+
+    fn is_usable(&self) -> bool {
+        !self.handle.is_closed()
+    }
+}
+
+impl Probed for Session {
+    async fn answers(&mut self) -> bool {
+        self.sftp.realpath(".").await.is_ok()
+    }
 }
 
 /// Checks the key of the server.
