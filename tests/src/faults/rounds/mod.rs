@@ -206,6 +206,14 @@ pub const FAULTS: [Fault; 33] = [
         run: |effort| Box::pin(messages::run(effort, message_broker::Kind::Amqp)),
     },
     Fault {
+        name: "messages-redis",
+        about: "the same with the streams of a Redis server that writes each change to disk",
+        quick: 1,
+        long: 50,
+        waits: true,
+        run: |effort| Box::pin(messages::run(effort, message_broker::Kind::Redis)),
+    },
+    Fault {
         name: "storm",
         about: "1,000 automations fail in a round: the executions of the handler count each once, at most 600 start in a minute",
         // Two executions for failures of one kind are a minute apart.
