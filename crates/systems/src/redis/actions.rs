@@ -1,7 +1,6 @@
 //! The actions.
 
-use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,6 +11,7 @@ use redis::{Cmd, Value as Reply, cmd};
 use value::{Data, File, JsonLimits, Map, Value};
 
 use super::entry::BODY;
+use super::group::Groups;
 use super::link::{Link, integer_of, text_of, unexpected};
 use super::reply::MAX_VALUE;
 use super::source::Source;
@@ -20,31 +20,11 @@ use crate::stream::body::bytes_of;
 use crate::stream::family::Family;
 use crate::stream::links::{Links, refused};
 
-/// The largest number of groups that are remembered.
-const MAX_GROUPS: usize = 10_000;
-
 /// The client.
 #[derive(Default)]
 pub(super) struct Redis {
     links: Links<Link>,
-    groups: Groups,
-}
-
-/// The consumer groups that this process has read. One that is missing later was deleted, and is not a new one.
-#[derive(Default)]
-pub(super) struct Groups(Mutex<HashSet<[u8; 32]>>);
-
-impl Groups {
-    pub(super) fn contains(&self, group: &[u8; 32]) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(group)
-    }
-
-    pub(super) fn insert(&self, group: [u8; 32]) {
-        let mut groups = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if groups.len() < MAX_GROUPS {
-            groups.insert(group);
-        }
-    }
+    groups: Arc<Groups>,
 }
 
 #[async_trait]
@@ -75,7 +55,7 @@ impl Family<Kind> for Redis {
     }
 
     async fn open(&self, options: SourceOptions<'_>) -> Result<Box<dyn MessageSource>, ActionError> {
-        Ok(Box::new(Source::open(options, &self.groups).await?))
+        Ok(Box::new(Source::open(options, self.groups.clone()).await?))
     }
 }
 

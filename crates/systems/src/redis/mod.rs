@@ -4,6 +4,7 @@
 //! * `reply`: the bytes of a server, within limits
 //! * `link`: a connection to a server
 //! * `entry`: entries of streams as messages
+//! * `group`: positions of consumer groups
 //! * `actions`: the actions
 //! * `source`: messages for triggers
 
@@ -11,6 +12,8 @@
 mod actions;
 #[cfg(feature = "redis")]
 mod entry;
+#[cfg(feature = "redis")]
+mod group;
 #[cfg(feature = "redis")]
 mod link;
 #[cfg(feature = "redis")]

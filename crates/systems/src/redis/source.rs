@@ -2,6 +2,7 @@
 //! they are acknowledged. They are read again by their ids, one by one, so that their sizes do not add up.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -9,15 +10,14 @@ use connector::{Fate, Message, MessageSource, SourceOptions, TakeLimits};
 use futures_util::future::BoxFuture;
 use model::{ActionError, ErrorKind};
 use redis::Value as Reply;
-use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use value::Value;
 
 use super::SUBJECT;
-use super::actions::{Groups, command};
+use super::actions::command;
 use super::entry::{Entry, entries, read_entries};
+use super::group::{EntryId, GroupId, Groups, group_id};
 use super::link::{Link, integer_of, list_of, text_of, unexpected};
-use crate::connection::Inputs;
 use crate::stream::body::{REASON, one_line};
 use crate::stream::links::refused;
 
@@ -36,6 +36,8 @@ const MAX_NAMED: usize = 5;
 /// An open consumer.
 pub(super) struct Source {
     link: Link,
+    id: GroupId,
+    groups: Arc<Groups>,
     stream: String,
     group: String,
     consumer: String,
@@ -60,12 +62,14 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub(super) async fn open(options: SourceOptions<'_>, groups: &Groups) -> Result<Self, ActionError> {
+    pub(super) async fn open(options: SourceOptions<'_>, groups: Arc<Groups>) -> Result<Self, ActionError> {
         let text = |name: &str| options.inputs.get(name).map(Value::to_text).unwrap_or_default();
         let (stream, group) = (text("stream"), text("group"));
         let link = Link::open(options.http, options.connection, options.log).await?;
         let mut source = Self {
             link,
+            id: group_id(options.connection, &stream, &group),
+            groups,
             stream,
             group,
             consumer: options.consumer.to_owned(),
@@ -79,43 +83,72 @@ impl Source {
             next_token: 0,
             size: 0,
         };
-        source.create_group(&options, groups).await?;
+        source.create_group(options.from_oldest).await?;
         Ok(source)
     }
 
-    /// Creates the group if it is missing. One that this process has read was deleted: it begins with the oldest entry, since nobody knows
-    /// which ones were accepted; the ids of the accepted ones are known.
-    async fn create_group(
-        &mut self,
-        options: &SourceOptions<'_>,
-        groups: &Groups,
-    ) -> Result<(), ActionError> {
-        let mut hash = Sha256::new();
-        hash.update(Inputs(options.connection).digest());
-        for part in [&self.stream, &self.group] {
-            hash.update(part.len().to_le_bytes());
-            hash.update(part);
-        }
-        let id = hash.finalize().into();
-        let was_read = groups.contains(&id);
-        let from = if options.from_oldest || was_read { "0" } else { "$" };
-        let create = command("XGROUP", &["CREATE", &self.stream, &self.group, from, "MKSTREAM"]);
+    /// Creates the group if it is missing. One whose position is known was deleted, and goes on there.
+    async fn create_group(&mut self, from_oldest: bool) -> Result<(), ActionError> {
+        let known = self.groups.position(&self.id);
+        let from = match known {
+            Some(known) => self.successor(known).await?,
+            None if from_oldest => "0".to_owned(),
+            None => "$".to_owned(),
+        };
+        let create = command("XGROUP", &["CREATE", &self.stream, &self.group, &from, "MKSTREAM"]);
         match self.link.ask(&create).await {
-            Ok(_) if was_read => {
+            Ok(_) if known.is_some() => {
                 let (stream, group) = (&self.stream, &self.group);
-                tracing::warn!(
-                    stream,
-                    group,
-                    "a consumer group was deleted; its successor begins with the oldest entry"
-                );
+                tracing::warn!(stream, group, from, "a consumer group was deleted; it was created again");
             }
             Ok(_) => {}
-            // An account may use a group that others have created. Reading tells if there is none.
+            // An account may use a group that others have created. The look tells if there is none.
             Err(error) if matches!(error.code.as_deref(), Some("BUSYGROUP" | "NOPERM")) => {}
             Err(error) => return Err(self.failed(error)),
         }
-        groups.insert(id);
-        Ok(())
+        self.look().await.map(drop)
+    }
+
+    /// The position of the successor of a group, in the stream or in the one that has taken its place.
+    async fn successor(&mut self, known: EntryId) -> Result<String, ActionError> {
+        let stream = match self.link.ask(&command("XINFO", &["STREAM", &self.stream])).await {
+            Ok(stream) => fields_of(stream)?,
+            Err(error) if error.code.as_deref() == Some("ERR") => return Ok("0".to_owned()),
+            Err(error) => return Err(self.failed(error)),
+        };
+        let last = stream.get("last-generated-id").and_then(id_of);
+        Ok(last.filter(|last| *last >= known).map_or_else(|| "0".to_owned(), |_| known.to_string()))
+    }
+
+    /// Asks for the number of waiting entries, and notes up to which one all are acknowledged.
+    async fn look(&mut self) -> Result<Option<u64>, ActionError> {
+        let groups = self.link.ask(&command("XINFO", &["GROUPS", &self.stream])).await;
+        let mut found = None;
+        for group in list_of(groups.map_err(|error| self.failed(error))?)? {
+            let group = fields_of(group)?;
+            if group
+                .get("name")
+                .is_some_and(|name| matches!(name, Reply::BulkString(name) if name == self.group.as_bytes()))
+            {
+                found = Some(group);
+            }
+        }
+        let Some(found) = found else {
+            let (group, stream) = (&self.group, &self.stream);
+            let message = format!("{SUBJECT} has no group `{group}` of the stream `{stream}` any more");
+            return Err(refused(message).with_code("NOGROUP"));
+        };
+        let pending = self.link.ask(&self.command("XPENDING", &[])).await;
+        let pending = list_of(pending.map_err(|error| self.failed(error))?)?;
+        let oldest = pending.get(1).and_then(id_of).map(EntryId::before);
+        if let Some(last) = found.get("last-delivered-id").and_then(id_of) {
+            self.groups.note(self.id, oldest.map_or(last, |oldest| oldest.min(last)));
+        }
+        let number = |value: Option<&Reply>| u64::try_from(integer_of(value?).ok()?).ok();
+        let own = u64::try_from(self.open.len() + self.ready.len()).unwrap_or(u64::MAX);
+        // With the entries that are tried again later, and those of consumers that have ended.
+        let others = number(pending.first()).unwrap_or_default().saturating_sub(own);
+        Ok(number(found.get("lag")).map(|lag| lag.saturating_add(others)))
     }
 
     /// A command for the stream and the group.
@@ -249,7 +282,7 @@ impl Source {
         read.arg(count);
         if let Some(within) = within {
             // 0 is no limit.
-            read.arg("BLOCK").arg(u64::try_from(within.as_millis()).unwrap_or(u64::MAX).max(1));
+            read.arg("BLOCK").arg(u64::try_from(within.as_millis()).unwrap_or(u64::MAX).saturating_add(1));
         }
         read.arg("STREAMS").arg(&self.stream).arg(">");
         let link = self.link.clone();
@@ -307,7 +340,7 @@ impl MessageSource for Source {
             tokio::time::sleep(longest).await;
             return Ok(self.is_due());
         }
-        self.read_new(1, Some(longest)).await
+        Ok(self.read_new(1, Some(longest)).await? || self.is_due())
     }
 
     async fn take(&mut self, limits: TakeLimits) -> Result<Vec<Message>, ActionError> {
@@ -380,28 +413,21 @@ impl MessageSource for Source {
     }
 
     async fn lag(&mut self) -> Result<Option<u64>, ActionError> {
-        let groups = self.link.ask(&command("XINFO", &["GROUPS", &self.stream])).await;
-        for group in list_of(groups.map_err(|error| self.failed(error))?)? {
-            let (mut name, mut numbers) = (None, HashMap::new());
-            let mut parts = list_of(group)?.into_iter();
-            while let (Some(key), Some(value)) = (parts.next(), parts.next()) {
-                match (text_of(key)?.as_str(), value) {
-                    ("name", value) => name = Some(text_of(value)?),
-                    (key, Reply::Int(number)) => drop(numbers.insert(key.to_owned(), number)),
-                    _ => {}
-                }
-            }
-            if name.as_ref() != Some(&self.group) {
-                continue;
-            }
-            let number = |name: &str| numbers.get(name).and_then(|number| u64::try_from(*number).ok());
-            let own = u64::try_from(self.open.len() + self.ready.len()).unwrap_or(u64::MAX);
-            // With the entries that are tried again later, and those of consumers that have ended.
-            let pending = number("pending").unwrap_or_default().saturating_sub(own);
-            return Ok(number("lag").map(|lag| lag.saturating_add(pending)));
-        }
-        let (group, stream) = (&self.group, &self.stream);
-        let message = format!("{SUBJECT} has no group `{group}` of the stream `{stream}` any more");
-        Err(refused(message).with_code("NOGROUP"))
+        self.look().await
     }
+}
+
+/// The fields of a reply that lists their names and values.
+fn fields_of(reply: Reply) -> Result<HashMap<String, Reply>, ActionError> {
+    let (mut fields, mut parts) = (HashMap::new(), list_of(reply)?.into_iter());
+    while let (Some(name), Some(value)) = (parts.next(), parts.next()) {
+        fields.insert(text_of(name)?, value);
+    }
+    Ok(fields)
+}
+
+/// The id of an entry in a reply.
+fn id_of(value: &Reply) -> Option<EntryId> {
+    let Reply::BulkString(text) = value else { return None };
+    EntryId::parse(std::str::from_utf8(text).ok()?)
 }

@@ -50,7 +50,7 @@ pub struct Fault {
 }
 
 /// All of them.
-pub const FAULTS: [Fault; 33] = [
+pub const FAULTS: [Fault; 34] = [
     Fault {
         name: "kill",
         about: "kill -9 at random moments: nothing acknowledged is lost, no finished step runs again",
