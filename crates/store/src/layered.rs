@@ -30,6 +30,8 @@ pub enum Call<'a> {
     Execution,
     /// [`WaitStore::waiting_for_event`].
     WaitingForEvent,
+    /// [`OutboxStore::outbox_page`].
+    OutboxPage,
     /// [`TriggerStore::put_subscription`].
     PutSubscription(&'a Subscription),
     /// Any other call.
@@ -139,7 +141,7 @@ pass_on! { StateStore {}
 }
 
 pass_on! { OutboxStore {}
-    outbox_page(name: &str, after: Option<ExecutionId>, limit: u32) -> Vec<OutboxRow>;
+    outbox_page(name: &str, after: Option<ExecutionId>, limit: u32) -> Vec<OutboxRow>, Call::OutboxPage;
     outbox_counts() -> Vec<OutboxCount>;
 }
 

@@ -19,6 +19,8 @@ pub(crate) struct Watched {
     pub(crate) reads: AtomicU64,
     /// The number of reads of execution rows.
     pub(crate) looks: AtomicU64,
+    /// The number of pages of the outbox that were read.
+    pub(crate) outbox_pages: AtomicU64,
     pub(crate) waiting: AtomicU64,
     pub(crate) fail: AtomicU64,
     /// The number of next writes that fail as full.
@@ -54,6 +56,7 @@ impl Watched {
             appends: zero(),
             reads: zero(),
             looks: zero(),
+            outbox_pages: zero(),
             waiting: zero(),
             fail: zero(),
             full: zero(),
@@ -147,6 +150,9 @@ impl Layer for Watched {
             }
             Call::Execution => {
                 self.looks.fetch_add(1, Ordering::SeqCst);
+            }
+            Call::OutboxPage => {
+                self.outbox_pages.fetch_add(1, Ordering::SeqCst);
             }
             Call::WaitingForEvent => self.searching.acquire().await.expect("the gate stays").forget(),
             Call::PutSubscription(subscription) => {

@@ -20,6 +20,10 @@ const PAGE: u32 = 128;
 /// The maximum number of events that the triggers which take some are ahead of those which could not. Events that wait for a trigger
 /// which is not in force do not count: it may not come back.
 const AHEAD: usize = 2048;
+/// The age from which an event counts as settled: hardly an event with a lesser id becomes visible later. A whole pass finds it.
+const SETTLED: SignedDuration = SignedDuration::from_secs(2);
+/// The time from one pass over all events of a name to the next, while events wait for a trigger that is not in force.
+const WHOLE_PASS_INTERVAL: Duration = Duration::from_secs(30);
 /// The time after which an event is dropped for the triggers that have not taken it.
 const LONGEST: SignedDuration = SignedDuration::from_hours(24 * 7);
 /// The reason why an event is dropped.
@@ -31,6 +35,18 @@ const NOT_STARTED: &str = "it could not start for 7 days";
 pub(super) struct Lane {
     /// The triggers that have an event, by its place. Most events have equal ones, which are shared: many may wait.
     taken: BTreeMap<ExecutionId, Triggers>,
+    /// The events that a pass need not read again.
+    passed: Option<Passed>,
+}
+
+/// The first events of a name, if all of them only wait for triggers that are not in force.
+struct Passed {
+    /// The triggers that are in force: each has the events.
+    consumers: BTreeSet<TriggerKey>,
+    /// The last of the events; `None` if none waits.
+    last: Option<ExecutionId>,
+    /// The time of the next pass over all events.
+    until: MonotonicTime,
 }
 
 /// Triggers that have an event.
@@ -54,8 +70,8 @@ struct Event {
     row: OutboxRow,
     /// `None` if the row cannot be read.
     event: Option<OutboxEvent>,
-    /// The time until which it stays, because a trigger that it is to start is not in force here; `None` if all are.
-    stays_until: Option<Timestamp>,
+    /// True if it stays, because a trigger that it is to start is not in force here.
+    stays: bool,
 }
 
 impl Ingress {
@@ -68,7 +84,7 @@ impl Ingress {
             return (Lane::default(), Delivered::Elsewhere);
         };
         let mut delivery =
-            Delivery { ingress: &self, lane: &mut lane, blocked: BTreeMap::new(), stays_until: None };
+            Delivery { ingress: &self, lane: &mut lane, blocked: BTreeMap::new(), stays: false };
         let delivered = match parse_engine_row_name(&name) {
             Some((event, trigger)) => self.deliver_engine(&name, event, &trigger).await,
             None => delivery.run(&name).await,
@@ -100,8 +116,8 @@ struct Delivery<'a> {
     lane: &'a mut Lane,
     /// The triggers that could not take an event in this run, with the reason: they get no later one either.
     blocked: BTreeMap<TriggerKey, String>,
-    /// The first time at which an event is over that waits for a trigger which is not in force.
-    stays_until: Option<Timestamp>,
+    /// True if an event waits for a trigger which is not in force.
+    stays: bool,
 }
 
 impl Delivery<'_> {
@@ -115,8 +131,9 @@ impl Delivery<'_> {
     }
 
     async fn run(&mut self, name: &str) -> Result<Delivered, Error> {
-        let (mut after, mut left) = (None, 0);
-        let mut seen = BTreeSet::new();
+        let begin = self.begin(name);
+        self.stays = begin.is_some();
+        let (mut after, mut left, mut seen) = (begin, 0, BTreeSet::new());
         loop {
             if !self.ingress.context.accepting() {
                 return Err(Error::Closing);
@@ -125,33 +142,58 @@ impl Delivery<'_> {
             let Some(last) = page.last() else { break };
             after = Some(last.id);
             seen.extend(page.iter().map(|row| row.id));
+            let settled = self.last_settled(&page);
             left += self.deliver_page(name, page).await?;
             if left >= AHEAD {
                 return Ok(Delivered::NotAll);
             }
+            let passed = self.lane.passed.as_mut().filter(|_| left == 0 && self.stays);
+            if let Some(passed) = passed {
+                passed.last = settled.or(passed.last);
+            }
         }
-        self.lane.taken.retain(|id, _| seen.contains(id));
-        let clock = &self.ingress.context.clock;
-        let after =
-            |until: Timestamp| Duration::try_from(clock.now().duration_until(until)).unwrap_or_default();
-        Ok(match self.stays_until {
-            _ if !self.blocked.is_empty() => Delivered::NotAll,
-            Some(until) => Delivered::Later(clock.monotonic_now().after(after(until))),
-            None if left == 0 => Delivered::All,
-            None => Delivered::NotAll,
+        self.lane.taken.retain(|id, _| begin.is_some_and(|begin| *id <= begin) || seen.contains(id));
+        Ok(match &self.lane.passed {
+            Some(passed) if self.blocked.is_empty() && self.stays => Delivered::Later(passed.until),
+            _ if left == 0 && !self.stays => Delivered::All,
+            _ => Delivered::NotAll,
         })
+    }
+
+    /// Returns the event after which this pass begins; `None` if it reads all.
+    fn begin(&mut self, name: &str) -> Option<ExecutionId> {
+        let context = &self.ingress.context;
+        let now = context.clock.monotonic_now();
+        let consumers = context.event_consumers(name).iter().map(Mount::key).collect();
+        if let Some(passed) = &self.lane.passed
+            && passed.consumers == consumers
+            && now < passed.until
+        {
+            return passed.last;
+        }
+        self.lane.passed = Some(Passed { consumers, last: None, until: now.after(WHOLE_PASS_INTERVAL) });
+        None
+    }
+
+    /// Returns the last event of a page before which hardly another one becomes visible.
+    fn last_settled(&self, page: &[OutboxRow]) -> Option<ExecutionId> {
+        let now = self.ingress.context.clock.now();
+        let is_settled =
+            |id: &ExecutionId| id.created_at().is_none_or(|at| now.duration_since(at) >= SETTLED);
+        page.iter().map(|row| row.id).take_while(is_settled).last()
     }
 
     /// Delivers events to each trigger that is in force now. Returns the number of events that one of them could not take.
     async fn deliver_page(&mut self, name: &str, rows: Vec<OutboxRow>) -> Result<usize, Error> {
         let consumers = self.ingress.context.event_consumers(name);
         let keys: BTreeSet<TriggerKey> = consumers.iter().map(Mount::key).collect();
+        // A reload may have come in between.
+        self.lane.passed.take_if(|passed| passed.consumers != keys);
         let now = self.ingress.context.clock.now();
         let mut events: Vec<Event> = rows.into_iter().map(|row| Event::read(row, &keys, now)).collect();
-        let stay = events.iter().filter_map(|event| event.stays_until);
-        self.stays_until = stay.chain(self.stays_until).min();
+        self.stays |= events.iter().any(|event| event.stays);
         // Nothing is in force that they start, or they cannot be read.
-        let nothing = |event: &Event| event.stays_until.is_none() && self.lane.has_all(event, &keys);
+        let nothing = |event: &Event| !event.stays && self.lane.has_all(event, &keys);
         let (over, open): (Vec<Event>, Vec<Event>) = events.drain(..).partition(nothing);
         self.delete(&over, Vec::new()).await?;
         events = open;
@@ -178,7 +220,7 @@ impl Delivery<'_> {
         }
         let room = self.ingress.admission.queue_room();
         let (mut starts, mut taken, mut delivered) = (Vec::new(), Vec::new(), Vec::new());
-        for Event { row, event, stays_until } in events.iter() {
+        for Event { row, event, stays } in events.iter() {
             let Some(event) = event.as_ref().filter(|_| !self.lane.has(row.id, &key)) else { continue };
             let start = match self.ingress.event_start(mount, event).await {
                 Ok(start) => start,
@@ -196,9 +238,7 @@ impl Delivery<'_> {
             }
             starts.extend(start);
             taken.push(row.id);
-            if stays_until.is_none()
-                && consumers.iter().all(|other| *other == key || self.lane.has(row.id, other))
-            {
+            if !stays && consumers.iter().all(|other| *other == key || self.lane.has(row.id, other)) {
                 delivered.push(row.id);
             }
         }
@@ -311,8 +351,8 @@ impl Event {
             triggers.is_empty() || event.consumers.iter().any(|consumer| !triggers.contains(consumer))
         };
         let until = row.at.checked_add(FORSAKEN).unwrap_or(Timestamp::MAX);
-        let stays_until = event.as_ref().filter(|event| until > now && waits(event)).map(|_| until);
-        Self { row, event, stays_until }
+        let stays = event.as_ref().is_some_and(|event| until > now && waits(event));
+        Self { row, event, stays }
     }
 }
 

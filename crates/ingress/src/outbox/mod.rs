@@ -1,7 +1,8 @@
 //! Delivers events of the store's outbox to the triggers that they start.
 //!
-//! The node that has the shard of a name delivers the events with that name, one page after the other, in the order of their ids: no
-//! position is kept, since an event may become visible after one with a greater id. Each trigger gets the events of a page in one
+//! The node that has the shard of a name delivers the events with that name, one page after the other, in the order of their ids. No
+//! position is kept, since an event may become visible after one with a greater id, except behind events that only wait for a trigger
+//! which is not in force; then a pass over all follows every 30 s. Each trigger gets the events of a page in one
 //! acceptance, and the last acceptance deletes them. A crash in between repeats them: the key of an execution has the id of the event,
 //! so every acceptance is then a duplicate.
 
