@@ -20,6 +20,9 @@ use crate::stream::body::bytes_of;
 use crate::stream::family::Family;
 use crate::stream::links::{Links, refused};
 
+/// The longest `ttl`. The server adds it to the time of day, in milliseconds.
+const MAX_TTL: Duration = Duration::from_secs(100 * 366 * 86_400);
+
 /// The client.
 #[derive(Default)]
 pub(super) struct Redis {
@@ -182,12 +185,10 @@ async fn set(link: &Link, call: &Call<'_>) -> Result<Value, ActionError> {
 }
 
 /// A time as milliseconds.
-pub(super) fn lifetime(text: &str) -> Result<u64, ActionError> {
+fn lifetime(text: &str) -> Result<u64, ActionError> {
     let wrong = |reason: String| ActionError::new(ErrorKind::Input, format!("`ttl`: {reason}"));
     let time = text::units::parse_duration(text).map_err(|error| wrong(error.to_string()))?;
-    // The server adds it to the time of day, in milliseconds.
-    const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
-    if !(Duration::from_millis(1)..=LONGEST).contains(&time) {
+    if !(Duration::from_millis(1)..=MAX_TTL).contains(&time) {
         return Err(wrong(format!("it is from 1ms to 100 years, found `{text}`")));
     }
     u64::try_from(time.as_millis()).map_err(|error| wrong(error.to_string()))
