@@ -50,6 +50,7 @@ CONNECTIONS = {
     "mainOpenai": 'type: openai.key\nwith: {key: "${{ secrets.key }}"}\n',
     "mainAmqp": 'type: amqp.server\nwith: {host: rabbit.example.com, user: cogwork, password: "${{ secrets.key }}"}\n',
     "mainMailImap": 'type: mail.imap\nwith: {host: imap.example.com, username: a@example.com, password: "${{ secrets.key }}"}\n',
+    "mainRedis": "type: redis.server\nwith: {host: redis.example.com}\n",
     "mainNats": "type: nats.server\nwith: {host: nats.example.com}\n",
     "mainS3": 'type: s3.keys\nwith: {bucket: archive, accessKey: A, secretKey: "${{ secrets.key }}"}\n',
     "mainSftp": 'type: sftp.key\nwith: {host: files.example.com, user: a, privateKey: "${{ secrets.key }}", hostKey: "SHA256:uNiVztksCsDhcc0u9e8BrrJXVGDsD6zJ0wzqVYLvKQ8"}\n',

@@ -21,6 +21,7 @@ FAMILIES = {
     "mail": "mail",
     "mysql": "sql::mysql",
     "nats": "nats",
+    "redis": "redis",
     "sftp": "sftp",
 }
 UNWINDING = (".eh_frame", ".eh_frame_hdr", ".gcc_except_table")

@@ -27,6 +27,7 @@ declare -A probes=(
 	[postgresql]='compgen -G "/usr/lib/postgresql/*/bin/postgres"'                # the store on a server
 	[python3-venv]='python3 -c "import ensurepip, venv"'                          # checking tools from PyPI
 	[rabbitmq-server]='compgen -G "/usr/lib/rabbitmq/lib/*/sbin/rabbitmq-server"'  # messages of AMQP
+	[redis-server]='command -v redis-server'                                      # messages of Redis
 	[strace]='command -v strace'                                                  # faults: system calls that fail
 	[systemd]='command -v systemd-analyze'                                        # the systemd unit
 	[valgrind]='command -v valgrind'                                              # counted instructions

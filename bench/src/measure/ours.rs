@@ -96,6 +96,7 @@ impl<'f> Ours<'f> {
             connection: &self.connection,
             inputs: &inputs,
             from_oldest: true,
+            consumer: "bench",
             prefetch: 2 * batch,
             log: &Silent,
         };

@@ -48,6 +48,8 @@ pub struct SourceOptions<'a> {
     pub inputs: &'a Map,
     /// True if a position that the broker does not have yet begins with the oldest message; else with the next new one.
     pub from_oldest: bool,
+    /// The name of the consumer: the same whenever it opens its source, and that of no other consumer.
+    pub consumer: &'a str,
     /// The largest number of messages that a broker which sends them unasked may send ahead.
     pub prefetch: usize,
     /// Receives log lines for people.

@@ -22,6 +22,7 @@
 //! * `stream`: the parts that the connectors of all brokers have
 //! * `nats`: messages of NATS JetStream
 //! * `amqp`: messages of queues of RabbitMQ
+//! * `redis`: messages of streams of Redis, and values by keys
 //! * `fuzzing`: entry points of the fuzzer
 
 mod amqp;
@@ -36,6 +37,7 @@ pub mod fuzzing;
 mod mail;
 mod nats;
 mod pool;
+mod redis;
 mod s3;
 mod sftp;
 mod spec;
@@ -56,7 +58,7 @@ pub use sql::{Dialect, Piece, Statement, StatementError, index_of_once, table_of
 pub fn register(registry: Registry) -> Result<Registry, Box<Report>> {
     let registry = documents::register(csv::register(registry));
     let registry = sftp::register(s3::register(sql::register(registry)?)?)?;
-    amqp::register(nats::register(mail::register(registry)?)?)
+    redis::register(amqp::register(nats::register(mail::register(registry)?)?)?)
 }
 
 /// The tasks that a worker process runs for the actions of this crate.

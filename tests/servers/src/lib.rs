@@ -10,6 +10,7 @@ pub mod nats;
 pub mod objects;
 pub mod openssh;
 pub mod rabbitmq;
+pub mod redis;
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};

@@ -1,9 +1,9 @@
-//! The plain clients: the library of NATS, and a client of AMQP that does the least.
+//! The plain clients: the library of NATS, and clients of AMQP and Redis that do the least.
 
 use async_nats::jetstream::consumer::{AckPolicy, pull};
 use async_nats::jetstream::{self, Context};
 use futures_util::StreamExt as _;
-use servers::{nats, rabbitmq};
+use servers::{nats, rabbitmq, redis};
 use value::{Map, Value};
 
 use super::super::ours::failed;
@@ -11,8 +11,9 @@ use super::{BATCH, BODY};
 use crate::Error;
 use crate::process::Processors;
 
-/// The queue, and the stream with its subject.
+/// The queue, which is a stream with a group at Redis, and the stream of NATS with its subject.
 const QUEUE: &str = "rows";
+const GROUP: &str = "measured";
 const STREAM: &str = "ROWS";
 const SUBJECT: &str = "rows.new";
 
@@ -20,6 +21,7 @@ const SUBJECT: &str = "rows.new";
 pub(super) enum Plain {
     Nats { server: nats::Server, prepares: nats::Client, client: Context, exists: bool },
     RabbitMq { server: rabbitmq::Server, client: rabbitmq::Client, exists: bool },
+    Redis { server: redis::Server, client: redis::Client },
 }
 
 impl Plain {
@@ -35,6 +37,10 @@ impl Plain {
             let client = server.client();
             all.push(Self::RabbitMq { server, client, exists: false });
         }
+        if let Some(server) = processors.for_servers(redis::Server::start) {
+            let client = server.client();
+            all.push(Self::Redis { server, client });
+        }
         Ok(all)
     }
 
@@ -43,6 +49,7 @@ impl Plain {
         match self {
             Self::Nats { .. } => ("NATS", "async-nats"),
             Self::RabbitMq { .. } => ("RabbitMQ", "a plain client"),
+            Self::Redis { .. } => ("Redis", "a plain client"),
         }
     }
 
@@ -63,6 +70,7 @@ impl Plain {
                 inputs.insert("password", rabbitmq::PASSWORD);
                 ("amqp.server", inputs)
             }
+            Self::Redis { server, .. } => ("redis.server", inputs(server.port)),
         }
     }
 
@@ -71,6 +79,7 @@ impl Plain {
         match self {
             Self::Nats { .. } => ("nats.publish", ("subject", Value::from(SUBJECT))),
             Self::RabbitMq { .. } => ("amqp.publish", ("routingKey", Value::from(QUEUE))),
+            Self::Redis { .. } => ("redis.add", ("stream", Value::from(QUEUE))),
         }
     }
 
@@ -82,6 +91,10 @@ impl Plain {
                 ("nats.message", inputs.map(|(name, value)| (name, Value::from(value))).into())
             }
             Self::RabbitMq { .. } => ("amqp.message", vec![("queue", Value::from(QUEUE))]),
+            Self::Redis { .. } => {
+                let inputs = [("stream", QUEUE), ("group", GROUP)];
+                ("redis.message", inputs.map(|(name, value)| (name, Value::from(value))).into())
+            }
         }
     }
 
@@ -100,6 +113,10 @@ impl Plain {
                 }
                 client.create_queue(QUEUE);
             }
+            Self::Redis { client, .. } => {
+                client.get(&["DEL", QUEUE]);
+                client.get(&["XGROUP", "CREATE", QUEUE, GROUP, "0", "MKSTREAM"]);
+            }
         }
     }
 
@@ -112,6 +129,11 @@ impl Plain {
                 }
             }
             Self::RabbitMq { client, .. } => client.publish_all(QUEUE, BODY.as_bytes(), count),
+            Self::Redis { client, .. } => {
+                for _ in 0..count {
+                    client.add(QUEUE, BODY.as_bytes());
+                }
+            }
         }
     }
 
@@ -124,6 +146,7 @@ impl Plain {
                     sent.await.map_err(failed)?;
                 }
                 Self::RabbitMq { client, .. } => client.publish(QUEUE, BODY.as_bytes(), Some("id")),
+                Self::Redis { client, .. } => drop(client.add(QUEUE, BODY.as_bytes())),
             }
         }
         Ok(None)
@@ -149,6 +172,7 @@ impl Plain {
                 }
             }
             Self::RabbitMq { client, .. } => client.take(QUEUE, count, BATCH),
+            Self::Redis { client, .. } => client.take(QUEUE, GROUP, (count, BATCH)),
         }
         Ok(None)
     }

@@ -117,15 +117,21 @@ fn shared(event: &EventTrigger, others: &[Taker], source: &Source) -> Option<Dia
     let span = span_at_path(source, key, &[]).unwrap_or(key);
     Some(Diagnostic::warning("shared-messages", message, span).help(help))
 }
+/// The event whose names have rules.
+const NATS: &str = "nats.message";
 
 /// Checks a trigger on an event.
 pub(super) fn check(event: &EventTrigger, spec: &EventSpec, source: &Source, found: &mut Vec<Diagnostic>) {
     unused_settings(event, spec, found);
     if matches!(spec.source, EventSource::Stream(_)) {
         found.extend(body_limit(event, source));
-        found.extend(own_poison(event));
-        found.extend(["stream", "consumer"].into_iter().filter_map(|name| wrong_name(event, source, name)));
-        found.extend(wrong_subject(event, source));
+        found.extend(own_poison(event, spec));
+        if spec.name == NATS {
+            found.extend(
+                ["stream", "consumer"].into_iter().filter_map(|name| wrong_name(event, source, name)),
+            );
+            found.extend(wrong_subject(event, source));
+        }
     }
 }
 
@@ -178,10 +184,11 @@ fn wrong_subject(event: &EventTrigger, source: &Source) -> Option<Diagnostic> {
 }
 
 /// Reports copies of poisoned messages that come back to where they were taken.
-fn own_poison(event: &EventTrigger) -> Option<Diagnostic> {
+fn own_poison(event: &EventTrigger, spec: &EventSpec) -> Option<Diagnostic> {
     let (poison, span) = event.stream.poison.as_ref()?;
     let to = poison.to.as_deref()?;
-    let taken = ["queue", "subject"]
+    // A stream of NATS is no address of messages.
+    let taken = ["queue", if spec.name == NATS { "subject" } else { "stream" }]
         .into_iter()
         .find(|name| literal(event, name).is_some_and(|(from, _)| from == to))?;
     let message = format!(

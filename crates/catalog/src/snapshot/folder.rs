@@ -340,11 +340,11 @@ mod tests {
         assert_eq!(changed.len(), 2);
         fs::remove_file(dir.join(texts[0])).expect("removed");
         let gone = watched.scan(&ScanScope::Paths(BTreeSet::from([texts[0].into()])));
-        assert_eq!(gone.into_iter().collect::<Vec<_>>(), [texts[0].into()]);
+        assert_eq!(gone.into_iter().collect::<Vec<_>>(), [Arc::<str>::from(texts[0])]);
         // Removing a folder removes its files.
         fs::remove_dir_all(dir.join("automations/sub")).expect("removed");
         let gone = watched.scan(&ScanScope::Paths(BTreeSet::from(["automations/sub".into()])));
-        assert_eq!(gone.into_iter().collect::<Vec<_>>(), [texts[1].into()]);
+        assert_eq!(gone.into_iter().collect::<Vec<_>>(), [Arc::<str>::from(texts[1])]);
         assert!(watched.files(FileKind::Automation).next().is_none());
     }
 

@@ -46,9 +46,9 @@ fn native_connectors() -> [NativeConnector; 4] {
 }
 
 /// Names of the engine, which a user's connector may not take.
-const RESERVED: [&str; 19] = [
+const RESERVED: [&str; 20] = [
     "log", "text", "data", "hash", "http", "mail", "files", "state", "events", "cogwork", "sql", "s3",
-    "sftp", "nats", "amqp", "sheet", "html", "zip", "gzip",
+    "sftp", "nats", "amqp", "redis", "sheet", "html", "zip", "gzip",
 ];
 
 /// Returns the names of the built-in connectors.

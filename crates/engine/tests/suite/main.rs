@@ -17,6 +17,7 @@ mod addresses;
 mod admission;
 mod brokers;
 mod brokers_amqp;
+mod brokers_redis;
 mod calls;
 mod checking;
 mod checking_shipped;

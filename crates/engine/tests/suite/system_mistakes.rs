@@ -23,6 +23,7 @@ fn catalog() -> Catalog {
         "queues",
         "type: amqp.server\nwith: {host: a.example.com, user: a, password: \"${{ secrets.p }}\"}\n",
     );
+    write("cache", "type: redis.server\nwith: {host: r.example.com}\n");
     check_project(dir.path(), &[]).expect("the connectors load").catalog
 }
 
@@ -79,6 +80,12 @@ fn mistakes_in_mail_and_messages_are_found_at_their_places() {
     check(&amqp("  with: {queue: p, maxBody: 8MiB}\n"), &[]);
     check(&amqp("  with: {queue: p}\n  poison: {to: p}\n"), &["conflicting-keys poison"]);
     check(&amqp("  with: {queue: p}\n  poison: {to: dead}\n"), &[]);
+    let redis = |more: &str| {
+        format!("trigger:\n  event: redis.message\n  connection: cache\n{more}steps: [{{set: {{a: 1}}}}]\n")
+    };
+    check(&redis("  with: {stream: 'shop:a.b', group: 'shop.a'}\n  start: all\n"), &[]);
+    check(&redis("  with: {stream: p, group: g}\n  poison: {to: p}\n"), &["conflicting-keys poison"]);
+    check(&redis("  with: {stream: p, group: g}\n  every: 1m\n"), &["unused-setting every"]);
     let nats = |with: &str| {
         format!(
             "trigger: {{event: nats.message, connection: bus, with: {{stream: S, {with}}}}}\nsteps: [{{set: {{a: 1}}}}]\n"

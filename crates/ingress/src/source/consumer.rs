@@ -146,6 +146,7 @@ impl Consumer {
             connection,
             inputs,
             from_oldest: *from_oldest,
+            consumer: &format!("cogwork:{}/{}", self.id.trigger, self.id.number),
             prefetch: *prefetch,
             log: &Log(&self.id),
         };

@@ -4,10 +4,10 @@
 //! * `links`: the connections that steps share
 //! * `body`: the content of published messages
 
-#[cfg(any(feature = "amqp", feature = "nats"))]
+#[cfg(any(feature = "amqp", feature = "nats", feature = "redis"))]
 pub(crate) mod body;
 pub(crate) mod family;
-#[cfg(any(feature = "amqp", feature = "nats"))]
+#[cfg(any(feature = "amqp", feature = "nats", feature = "redis"))]
 pub(crate) mod links;
 
 /// The values of `parse`. The ingress reads them, and `maxBody`.

@@ -82,11 +82,20 @@ pub(crate) async fn open(
     let event = registry.event(event).expect("an event");
     let EventSource::Stream(broker) = &event.source else { panic!("a broker brings it") };
     let from_oldest = inputs["start"] == "all";
+    let consumer = inputs["of"].as_str().unwrap_or("cogwork:orders#messages/0").to_owned();
     let mut inputs = json(inputs);
     inputs.remove("start");
+    inputs.remove("of");
     let inputs = check_event_inputs(&event.name, &event.inputs, &inputs)?;
-    let options =
-        SourceOptions { http, connection, inputs: &inputs, from_oldest, prefetch: 200, log: &Silent };
+    let options = SourceOptions {
+        http,
+        connection,
+        inputs: &inputs,
+        from_oldest,
+        consumer: &consumer,
+        prefetch: 200,
+        log: &Silent,
+    };
     broker.broker.open(options).await
 }
 

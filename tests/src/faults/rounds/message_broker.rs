@@ -2,7 +2,7 @@
 
 use std::io;
 
-use servers::{nats, rabbitmq};
+use servers::{nats, rabbitmq, redis};
 
 use super::super::Error;
 
@@ -15,12 +15,14 @@ const QUEUE: &str = "orders";
 pub(super) enum Kind {
     Nats,
     Amqp,
+    Redis,
 }
 
 /// A running broker, with a stream or a queue.
 pub(super) enum Broker {
     Nats(nats::Server),
     Amqp(rabbitmq::Server),
+    Redis(redis::Server),
 }
 
 impl Broker {
@@ -38,6 +40,12 @@ impl Broker {
                 server.client().create_queue(QUEUE);
                 Ok(Self::Amqp(server))
             }
+            Kind::Redis => {
+                let server = redis::Server::start().ok_or_else(|| missing("redis-server"))?;
+                // The consumers may begin after the first messages.
+                server.client().get(&["XGROUP", "CREATE", QUEUE, CONSUMER, "0", "MKSTREAM"]);
+                Ok(Self::Redis(server))
+            }
         }
     }
 
@@ -45,6 +53,7 @@ impl Broker {
         match self {
             Self::Nats(server) => server.port,
             Self::Amqp(server) => server.port,
+            Self::Redis(server) => server.port,
         }
     }
 
@@ -58,6 +67,9 @@ impl Broker {
                 "type: amqp.server\nwith: {{host: 127.0.0.1, port: {port}, tls: none, user: {}, password: \"${{{{ secrets.rabbit }}}}\"}}\n",
                 rabbitmq::USER
             ),
+            Self::Redis(_) => {
+                format!("type: redis.server\nwith: {{host: 127.0.0.1, port: {port}, tls: none}}\n")
+            }
         }
     }
 
@@ -66,6 +78,7 @@ impl Broker {
         let (event, with, start) = match self {
             Self::Nats(_) => ("nats", "{stream: ORDERS, consumer: shop, parse: json}", "  start: all\n"),
             Self::Amqp(_) => ("amqp", "{queue: orders, parse: json}", ""),
+            Self::Redis(_) => ("redis", "{stream: orders, group: shop, parse: json}", "  start: all\n"),
         };
         format!(
             "trigger:\n  event: {event}.message\n  connection: bus\n  with: {with}\n{start}  consumers: {consumers}\n"
@@ -77,6 +90,7 @@ impl Broker {
         match self {
             Self::Nats(_) => b"PUB $JS.ACK.",
             Self::Amqp(_) => b"\x00\x3c\x00\x50",
+            Self::Redis(_) => b"XACK",
         }
     }
 
@@ -102,6 +116,15 @@ impl Broker {
                 })
                 .await
             }
+            Self::Redis(server) => {
+                let mut client = server.client();
+                apart(move || {
+                    for number in numbers {
+                        client.add(QUEUE, number.to_string().as_bytes());
+                    }
+                })
+                .await
+            }
         }
     }
 
@@ -116,6 +139,10 @@ impl Broker {
                 let mut client = server.client();
                 apart(move || client.count(QUEUE)).await
             }
+            Self::Redis(server) => {
+                let mut client = server.client();
+                apart(move || client.unsettled(QUEUE, CONSUMER)).await
+            }
         }
     }
 
@@ -123,6 +150,7 @@ impl Broker {
         match self {
             Self::Nats(server) => server.kill(),
             Self::Amqp(server) => server.kill(),
+            Self::Redis(server) => server.kill(),
         }
     }
 
@@ -130,6 +158,7 @@ impl Broker {
         match self {
             Self::Nats(server) => server.start_again(),
             Self::Amqp(server) => server.start_again(),
+            Self::Redis(server) => server.start_again(),
         }
     }
 }

@@ -50,7 +50,7 @@ pub struct Fault {
 }
 
 /// All of them.
-pub const FAULTS: [Fault; 33] = [
+pub const FAULTS: [Fault; 34] = [
     Fault {
         name: "kill",
         about: "kill -9 at random moments: nothing acknowledged is lost, no finished step runs again",
@@ -204,6 +204,14 @@ pub const FAULTS: [Fault; 33] = [
         long: 50,
         waits: true,
         run: |effort| Box::pin(messages::run(effort, message_broker::Kind::Amqp)),
+    },
+    Fault {
+        name: "messages-redis",
+        about: "the same with the streams of a Redis server that writes each change to disk",
+        quick: 1,
+        long: 50,
+        waits: true,
+        run: |effort| Box::pin(messages::run(effort, message_broker::Kind::Redis)),
     },
     Fault {
         name: "storm",

@@ -4,6 +4,8 @@ use super::{Tried, elsewhere};
 
 const SUITE: &str = "crates/engine/tests/suite/brokers.rs";
 
+const REDIS: &str = "crates/systems/tests/brokers/redis/messages.rs";
+
 pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "one commit of",
@@ -46,6 +48,38 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 ("crates/systems/src/amqp/frame.rs", "pub(super) const MAX_FRAME: usize = 128 << 10;"),
                 ("crates/systems/src/amqp/properties.rs", "const MAX_DEPTH: usize = 16;"),
             ],
+        ),
+    ),
+    (
+        "entries of [Redis]",
+        elsewhere(
+            &[
+                (REDIS, "messages_above_the_room_for_them_all_come_and_none_is_held_twice"),
+                (REDIS, "an_entry_above_every_limit_is_cut_and_never_copied"),
+                (REDIS, "a_source_with_many_failed_entries_reads_no_new_ones"),
+                (
+                    "crates/systems/src/redis/reply.rs",
+                    "replies_beyond_the_limits_are_refused_before_they_have_come",
+                ),
+            ],
+            &[
+                ("crates/systems/src/redis/reply.rs", "pub(super) const MAX_VALUE: usize = 8 << 20;"),
+                ("crates/systems/src/redis/reply.rs", "const MAX_SKIPPED: u64 = 1 << 30;"),
+                ("crates/systems/src/redis/reply.rs", "const MAX_LINE: usize = 64 << 10;"),
+                ("crates/systems/src/redis/reply.rs", "const MAX_ITEMS: u64 = 100_000;"),
+                ("crates/systems/src/redis/reply.rs", "const MAX_DEPTH: usize = 8;"),
+                ("crates/systems/src/redis/source.rs", "const MAX_LATER: usize = 1000;"),
+            ],
+        ),
+    ),
+    (
+        "a value or an entry that",
+        elsewhere(
+            &[(
+                "crates/systems/tests/brokers/redis/actions.rs",
+                "values_have_a_largest_size_and_bytes_are_a_file",
+            )],
+            &[("crates/systems/src/redis/reply.rs", "pub(super) const MAX_VALUE: usize = 8 << 20;")],
         ),
     ),
     (

@@ -1,0 +1,8 @@
+//! Redis.
+
+mod actions;
+mod broker;
+mod faults;
+mod hostile;
+mod messages;
+mod refusals;

@@ -1,0 +1,256 @@
+//! A Redis server of Debian, and a small client that shares no code with the product.
+
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{CHECK_INTERVAL, PATIENCE, Running, free_port, not_installed};
+
+const PROGRAM: &str = "/usr/bin/redis-server";
+/// The time limit of an answer.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
+
+/// A running server. Dropping it ends it, and deletes its folder.
+#[derive(Debug)]
+pub struct Server {
+    /// Its port of loopback.
+    pub port: u16,
+    /// Its port of loopback with TLS, if it has certificates.
+    pub tls_port: u16,
+    folder: TempDir,
+    running: Option<Running>,
+}
+
+impl Server {
+    /// Starts a server that everybody may use; `None` if it is not installed.
+    ///
+    /// # Panics
+    /// It does not start.
+    #[must_use]
+    pub fn start() -> Option<Self> {
+        Self::start_with("")
+    }
+
+    /// Starts a server with further lines of configuration; `{tls}` stands for a port. It writes each change to disk before it answers.
+    ///
+    /// # Panics
+    /// It does not start.
+    #[must_use]
+    pub fn start_with(configuration: &str) -> Option<Self> {
+        if !Path::new(PROGRAM).is_file() {
+            not_installed("redis-server", "scripts/need.sh redis-server");
+            return None;
+        }
+        let made = || -> io::Result<Self> {
+            let (port, tls_port, folder) = (free_port()?, free_port()?, tempfile::tempdir()?);
+            let path = folder.path().display();
+            let lines = configuration.replace("{tls}", &tls_port.to_string());
+            let text = format!(
+                "bind 127.0.0.1\nport {port}\ndir \"{path}\"\npidfile \"{path}/pid\"\nsave \"\"\nappendonly yes\n\
+                 appendfsync always\nlogfile \"{path}/log\"\n{lines}\n"
+            );
+            std::fs::write(folder.path().join("server.conf"), text)?;
+            let mut server = Self { port, tls_port, folder, running: None };
+            server.start_again()?;
+            Ok(server)
+        };
+        Some(made().unwrap_or_else(|error| panic!("the Redis server does not start: {error}")))
+    }
+
+    /// Starts it again after [`Server::kill`], with all that it has written.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start_again(&mut self) -> io::Result<()> {
+        let file = |name: &str| self.folder.path().join(name);
+        let arguments = [file("server.conf").display().to_string()];
+        self.running = Some(Running::start(Path::new(PROGRAM), &arguments, file("pid"), self.port)?);
+        // It listens before it has read its data.
+        let begun = Instant::now();
+        while Client::connect(self.port)?.ask(&["PING"]).is_err_and(|error| error.starts_with("LOADING")) {
+            if begun.elapsed() > PATIENCE {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            std::thread::park_timeout(CHECK_INTERVAL);
+        }
+        Ok(())
+    }
+
+    /// Kills it.
+    pub fn kill(&mut self) {
+        self.running = None;
+    }
+
+    /// Lets it stand still, or go on.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn freeze(&self, stands: bool) -> io::Result<()> {
+        let running = self.running.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        running.signal(if stands { "STOP" } else { "CONT" })
+    }
+
+    /// Connects.
+    ///
+    /// # Panics
+    /// It does not answer.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        Client::connect(self.port).unwrap_or_else(|error| panic!("the Redis server does not answer: {error}"))
+    }
+}
+
+/// A connection, for one thread.
+#[derive(Debug)]
+pub struct Client {
+    reader: BufReader<TcpStream>,
+    writer: TcpStream,
+}
+
+impl Client {
+    fn connect(port: u16) -> io::Result<Self> {
+        let writer = TcpStream::connect(("127.0.0.1", port))?;
+        writer.set_read_timeout(Some(ANSWER_TIME))?;
+        writer.set_nodelay(true)?;
+        Ok(Self { reader: BufReader::new(writer.try_clone()?), writer })
+    }
+
+    fn send(&mut self, command: &[&[u8]]) -> io::Result<()> {
+        let mut bytes = format!("*{}\r\n", command.len()).into_bytes();
+        for part in command {
+            bytes.extend_from_slice(format!("${}\r\n", part.len()).as_bytes());
+            bytes.extend_from_slice(part);
+            bytes.extend_from_slice(b"\r\n");
+        }
+        self.writer.write_all(&bytes)
+    }
+
+    fn reply(&mut self) -> io::Result<Result<Value, String>> {
+        let mut line = String::new();
+        if self.reader.read_line(&mut line)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let line = line.trim_end();
+        let (kind, rest) = line.split_at_checked(1).ok_or(io::ErrorKind::InvalidData)?;
+        let number = || rest.parse::<i64>().map_err(io::Error::other);
+        Ok(match kind {
+            "-" => Err(rest.to_owned()),
+            ":" => Ok(json!(number()?)),
+            "$" => match usize::try_from(number()?) {
+                Err(_) => Ok(Value::Null),
+                Ok(size) => {
+                    let mut bytes = vec![0; size + 2];
+                    self.reader.read_exact(&mut bytes)?;
+                    bytes.truncate(size);
+                    Ok(json!(String::from_utf8_lossy(&bytes)))
+                }
+            },
+            "*" => match usize::try_from(number()?) {
+                Err(_) => Ok(Value::Null),
+                Ok(count) => {
+                    let mut values = Vec::new();
+                    for _ in 0..count {
+                        match self.reply()? {
+                            Ok(value) => values.push(value),
+                            Err(error) => return Ok(Err(error)),
+                        }
+                    }
+                    Ok(Value::Array(values))
+                }
+            },
+            _ => Ok(json!(rest)),
+        })
+    }
+
+    /// Sends a command.
+    ///
+    /// # Errors
+    /// The server's error.
+    ///
+    /// # Panics
+    /// There is no answer.
+    pub fn ask(&mut self, command: &[&str]) -> Result<Value, String> {
+        let command: Vec<&[u8]> = command.iter().map(|part| part.as_bytes()).collect();
+        self.send(&command)
+            .and_then(|()| self.reply())
+            .unwrap_or_else(|error| panic!("there is no answer: {error}"))
+    }
+
+    /// Sends a command that the server does not refuse.
+    ///
+    /// # Panics
+    /// It refuses it, or does not answer.
+    pub fn get(&mut self, command: &[&str]) -> Value {
+        self.ask(command).unwrap_or_else(|error| panic!("{command:?}: {error}"))
+    }
+
+    /// Adds an entry with the field `body` to a stream, and returns its id.
+    ///
+    /// # Panics
+    /// The server refuses.
+    pub fn add(&mut self, stream: &str, body: &[u8]) -> String {
+        let command = [b"XADD".as_slice(), stream.as_bytes(), b"*", b"body", body];
+        let sent = self.send(&command).and_then(|()| self.reply());
+        let id = sent.unwrap_or_else(|error| panic!("there is no answer: {error}"));
+        id.ok()
+            .as_ref()
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+            .unwrap_or_else(|| panic!("`{stream}` takes none"))
+    }
+
+    /// Takes this many entries as a consumer of a group, so many at a time, and acknowledges them.
+    ///
+    /// # Panics
+    /// The server refuses.
+    pub fn take(&mut self, stream: &str, group: &str, (count, batch): (usize, usize)) {
+        let (mut taken, batch) = (0, batch.to_string());
+        while taken < count {
+            let read = [
+                "XREADGROUP",
+                "GROUP",
+                group,
+                "plain",
+                "COUNT",
+                &batch,
+                "BLOCK",
+                "1000",
+                "STREAMS",
+                stream,
+                ">",
+            ];
+            let entries = self.get(&read)[0][1].take();
+            let ids = entries.as_array().into_iter().flatten().filter_map(|entry| entry[0].as_str());
+            let acknowledge: Vec<&str> = ["XACK", stream, group].into_iter().chain(ids).collect();
+            if acknowledge.len() > 3 {
+                taken += acknowledge.len() - 3;
+                self.get(&acknowledge);
+            }
+        }
+    }
+
+    /// Returns the number of entries that a group has not acknowledged: waiting ones, and pending ones.
+    ///
+    /// # Panics
+    /// There is no such group.
+    pub fn unsettled(&mut self, stream: &str, group: &str) -> u64 {
+        let waiting = self.get(&["XPENDING", stream, group])[0].as_u64().unwrap_or_default();
+        for row in self.get(&["XINFO", "GROUPS", stream]).as_array().into_iter().flatten() {
+            let field = |name: &str| {
+                let at = row.as_array()?.iter().position(|value| value == name)?;
+                row.get(at + 1).cloned()
+            };
+            if field("name") == Some(json!(group)) {
+                let last = field("last-delivered-id").and_then(|id| id.as_str().map(str::to_owned));
+                let from = format!("({}", last.unwrap_or_default());
+                let new = self.get(&["XRANGE", stream, &from, "+"]);
+                return waiting + new.as_array().map_or(0, Vec::len) as u64;
+            }
+        }
+        panic!("`{stream}` has no group `{group}`")
+    }
+}
