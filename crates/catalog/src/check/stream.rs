@@ -14,6 +14,9 @@ use super::context::CheckContext;
 /// The inputs that name what keeps a position at a broker; triggers that name the same one share its messages.
 const POSITIONS: [&str; 3] = ["consumer", "group", "queue"];
 
+/// The event whose names have rules.
+const NATS: &str = "nats.message";
+
 /// A trigger that takes messages from a broker.
 pub(crate) struct Taker {
     /// Path of its file.
@@ -117,8 +120,6 @@ fn shared(event: &EventTrigger, others: &[Taker], source: &Source) -> Option<Dia
     let span = span_at_path(source, key, &[]).unwrap_or(key);
     Some(Diagnostic::warning("shared-messages", message, span).help(help))
 }
-/// The event whose names have rules.
-const NATS: &str = "nats.message";
 
 /// Checks a trigger on an event.
 pub(super) fn check(event: &EventTrigger, spec: &EventSpec, source: &Source, found: &mut Vec<Diagnostic>) {
