@@ -44,6 +44,7 @@ CONNECTIONS = {
     "mainDiscord": 'type: discord.bot\nwith: {token: "${{ secrets.token }}"}\n',
     "mainGoogleDrive": 'type: googleDrive.serviceAccount\nwith: {email: a@example.com, key: "${{ secrets.key }}"}\n',
     "mainGoogleSheets": 'type: googleSheets.serviceAccount\nwith: {email: a@example.com, key: "${{ secrets.key }}"}\n',
+    "mainGoogleCalendar": 'type: googleCalendar.serviceAccount\nwith: {email: a@example.com, key: "${{ secrets.key }}"}\n',
     "mainHubspot": 'type: hubspot.token\nwith: {token: "${{ secrets.token }}"}\n',
     "mainJira": 'type: jira.token\nwith: {site: "https://example.atlassian.net", email: a@example.com, token: "${{ secrets.token }}"}\n',
     "mainOpenai": 'type: openai.key\nwith: {key: "${{ secrets.key }}"}\n',

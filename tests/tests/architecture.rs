@@ -29,7 +29,7 @@ const LEVELS: [&[&str]; 14] = [
 ];
 
 /// External crates that only some product crates may use, with the reason. A `*` at the end matches any suffix.
-const AT_HOME: [(&str, &[&str], &str); 60] = [
+const AT_HOME: [(&str, &[&str], &str); 61] = [
     ("opentelemetry*", &["telemetry"], "only telemetry knows OpenTelemetry"),
     ("reqwest", &["connector"], "only connector calls other systems"),
     ("lettre", &["connector"], "only connector calls other systems"),
@@ -43,6 +43,7 @@ const AT_HOME: [(&str, &[&str], &str); 60] = [
     ("csv*", &["expression", "systems"], "only expression and systems read CSV"),
     ("calamine", &["systems"], "only systems reads documents, in a worker"),
     ("ego-tree", &["systems"], "only systems reads documents, in a worker"),
+    ("html5ever", &["systems"], "only systems reads documents, in a worker"),
     ("scraper", &["systems"], "only systems reads documents, in a worker"),
     ("zip", &["systems"], "only systems reads documents, in a worker"),
     ("deadpool*", &["store-postgres"], "only the stores know SQL"),

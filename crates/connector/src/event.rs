@@ -122,8 +122,10 @@ pub struct PolledEvent {
 pub struct Since {
     /// The input for the instant.
     pub input: String,
-    /// The input that, if true, limits the list to the newest record.
-    pub newest: String,
+    /// The input that, if true, limits the list to the newest record; `None` for a list that cannot be limited so. Its first poll begins now, and
+    /// its position moves on while nothing happens, since such services refuse instants of long ago.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub newest: Option<String>,
     /// The input in which an author sets [`PolledEvent::overlap`]; `None` for a fixed overlap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap: Option<String>,

@@ -142,7 +142,8 @@ fn fields(specs: &[InputSpec], given: &Map, path: &str, problems: &mut Problems<
         }
     }
     for key in given.keys().filter(|key| !specs.iter().any(|spec| spec.name == **key)) {
-        let meant = nearest(key, specs.iter().map(|spec| spec.name.as_str()));
+        let free = specs.iter().map(|spec| spec.name.as_str()).filter(|name| !given.contains_key(name));
+        let meant = nearest(key, free);
         let words = match meant {
             Some(meant) => format!("is not an input; did you mean `{meant}`?"),
             None => "is not an input".to_owned(),

@@ -138,7 +138,8 @@ impl<'a> StaticInputs<'a> {
     }
 
     /// Returns the literal entries of an input that is a map.
-    pub(crate) fn literal_entries(&self, name: &str) -> Map {
+    #[must_use]
+    pub fn literal_entries(&self, name: &str) -> Map {
         match (self.template)(name) {
             Some(Template::Map(entries)) => {
                 let known =

@@ -23,7 +23,7 @@ pub fn convert_inputs(automation: &Automation, given: &Map) -> Result<Map, Error
 pub fn convert_declared(declared: &[InputSpec], given: &Map, what: &str) -> Result<Map, Error> {
     let names = || declared.iter().map(|input| input.name.as_str());
     if let Some(unknown) = given.keys().find(|key| !names().any(|name| name == *key)) {
-        let near = text::diagnostic::nearest(unknown, names());
+        let near = text::diagnostic::nearest(unknown, names().filter(|name| !given.contains_key(name)));
         let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
         let all: Vec<&str> = names().collect();
         let known = if all.is_empty() { "none".to_owned() } else { all.join(", ") };

@@ -9,8 +9,13 @@ use crate::admin::Problem;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A listener could not be opened.
-    #[error("cannot listen on {address}: {source}")]
+    #[error(
+        "cannot listen on {address}, the setting `{setting}`: {source}; {}",
+        how_to_listen(setting, source)
+    )]
     Bind {
+        /// The setting with the address.
+        setting: &'static str,
         /// The address of the listener.
         address: SocketAddr,
         /// The cause.
@@ -68,4 +73,20 @@ pub enum Error {
     /// The daemon rejected the request.
     #[error("{0}")]
     Refused(Box<Problem>),
+}
+
+/// Returns how to correct an address that cannot be listened on, by the setting that has it.
+#[must_use]
+pub fn how_to_listen(setting: &str, error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::AddrInUse => format!(
+            "another program listens there, perhaps another daemon: stop it, or set `{setting}` to another port"
+        ),
+        std::io::ErrorKind::PermissionDenied => {
+            "ports below 1024 need the capability CAP_NET_BIND_SERVICE; take a higher one behind a proxy"
+                .to_owned()
+        }
+        std::io::ErrorKind::AddrNotAvailable => format!("no interface has this address; correct `{setting}`"),
+        _ => format!("correct `{setting}`"),
+    }
 }

@@ -41,7 +41,7 @@ pub use admin::{
     describe, describe_row, export, export_lines, openapi,
 };
 pub use client::{Client, Events, ServerEvent};
-pub use error::Error;
+pub use error::{Error, how_to_listen};
 pub use files::{Daemon, admin_token};
 pub use options::{Addresses, Deadlines, Limits, LoginOptions, ServerOptions};
 pub use server::{Bound, ResumeServer, Server};

@@ -47,8 +47,8 @@ impl Server {
     /// An address is in use or not local, or the token cannot be read or created.
     pub async fn bind(options: ServerOptions) -> Result<Bound, Error> {
         let token = admin_token(&options.data_dir, options.admin_token.as_ref())?;
-        let (hooks, hooks_address) = listen(options.hooks).await?;
-        let (admin, admin_address) = listen(options.admin).await?;
+        let (hooks, hooks_address) = listen("hooks", options.hooks).await?;
+        let (admin, admin_address) = listen("admin", options.admin).await?;
         let addresses = Addresses { hooks: hooks_address, admin: admin_address };
         Ok(Bound { options, hooks, admin, addresses, token })
     }
@@ -169,7 +169,7 @@ impl ResumeServer {
     /// # Errors
     /// The address is in use or not local.
     pub async fn start(engine: Engine, options: &ServerOptions) -> Result<Self, Error> {
-        let (socket, address) = listen(options.hooks).await?;
+        let (socket, address) = listen("hooks", options.hooks).await?;
         let (closing, tasks) = (CancellationToken::new(), TaskTracker::new());
         let listener = Listener {
             name: "resume",
@@ -207,8 +207,8 @@ impl ResumeServer {
     }
 }
 
-async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
-    let failed = |source| Error::Bind { address, source };
+async fn listen(setting: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
+    let failed = |source| Error::Bind { setting, address, source };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
     Ok((listener, bound))

@@ -6,6 +6,8 @@
 //! Modules, in reading order:
 //!
 //! * `connection`: the values of a connection, and the time of calls over it
+//! * `explain`: the likely cause of a connection that failed before the login
+//! * `pool`: open sessions, kept for the next call
 //! * `watched`: streams whose arriving bytes are checked
 //! * `spec`: parts of specifications
 //! * `file`: bytes of files, piece by piece
@@ -28,11 +30,13 @@ mod connection;
 mod convert;
 mod csv;
 mod documents;
+mod explain;
 #[cfg(any(feature = "mail", feature = "sftp"))]
 mod file;
 pub mod fuzzing;
 mod mail;
 mod nats;
+mod pool;
 mod redis;
 mod s3;
 mod sftp;

@@ -109,7 +109,7 @@ impl Server {
         let running = self.running.take().ok_or(io::ErrorKind::NotConnected)?;
         // Else it would start its parts again.
         running.signal("STOP")?;
-        self.signal_parts("KILL")
+        running.signal_parts("KILL", &[])
     }
 
     /// Lets it stand still, or go on.
@@ -118,13 +118,27 @@ impl Server {
     /// It does not run.
     pub fn freeze(&self, stands: bool) -> io::Result<()> {
         let name = if stands { "STOP" } else { "CONT" };
-        self.signal_parts(name)?;
-        self.running.as_ref().ok_or(io::ErrorKind::NotConnected)?.signal(name)
+        let running = self.running.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        running.signal_parts(name, &[])?;
+        running.signal(name)
     }
 
-    fn signal_parts(&self, name: &str) -> io::Result<()> {
-        let pid = std::fs::read_to_string(self.folder.path().join("run/master.pid"))?;
-        Command::new("pkill").args([&format!("-{name}"), "-P", pid.trim()]).status().map(|_| ())
+    /// Ends all connections with a word to their clients, and takes others.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn end_sessions(&self) -> io::Result<()> {
+        let running = self.running.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        running.signal_parts("TERM", &["-x", "imap"])
+    }
+
+    /// Returns the number of lines of the log with these words, such as `Login: `.
+    ///
+    /// # Errors
+    /// It has no log.
+    pub fn logged(&self, words: &str) -> io::Result<usize> {
+        let log = std::fs::read_to_string(self.folder.path().join("log"))?;
+        Ok(log.lines().filter(|line| line.contains(words)).count())
     }
 
     /// The authority of its certificate, which is for `127.0.0.1`, as PEM.

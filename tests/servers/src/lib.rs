@@ -119,6 +119,22 @@ impl Running {
     }
 }
 
+impl Running {
+    /// Sends a signal to the processes that it has started, or to those of a name alone: `["-x", "imap"]`.
+    fn signal_parts(&self, name: &str, which: &[&str]) -> io::Result<()> {
+        let pid = std::fs::read_to_string(&self.pid_file)?;
+        // None may be there.
+        Command::new("pkill").arg(format!("-{name}")).args(which).args(["-P", pid.trim()]).status().map(drop)
+    }
+
+    /// Returns the number of processes that it has started and that run.
+    fn parts(&self) -> io::Result<usize> {
+        let pid = std::fs::read_to_string(&self.pid_file)?;
+        let found = Command::new("pgrep").args(["-P", pid.trim()]).output()?;
+        Ok(String::from_utf8_lossy(&found.stdout).lines().count())
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         drop(self.process.stdin.take());

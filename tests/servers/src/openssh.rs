@@ -19,7 +19,7 @@ pub struct Server {
     /// Its port of loopback.
     pub port: u16,
     folder: TempDir,
-    _running: Running,
+    running: Option<Running>,
 }
 
 impl Server {
@@ -57,19 +57,77 @@ impl Server {
             let port = free_port()?;
             let text = path.display();
             let config = format!(
-                "Port {port}\nListenAddress 127.0.0.1\nHostKey {text}/host\nHostKey {text}/host_rsa\nPidFile none\nUsePAM no\n\
+                "Port {port}\nListenAddress 127.0.0.1\nHostKey {text}/host\nHostKey {text}/host_rsa\nPidFile {text}/pid\nUsePAM no\n\
                  AuthorizedKeysFile {text}/authorized\nStrictModes no\nPermitRootLogin yes\nPasswordAuthentication yes\n\
                  MaxStartups 100\nSubsystem sftp internal-sftp {arguments} -d {text}/home\n"
             );
             std::fs::write(path.join("config"), config)?;
             // The program wants its folder, which a service would make.
             let _ = std::fs::create_dir_all("/run/sshd");
-            let config = path.join("config").display().to_string();
-            let arguments = ["-D", "-e", "-f", &config].map(str::to_owned);
-            let running = Running::start(Path::new(PROGRAM), &arguments, path.join("pid"), port)?;
-            Ok(Self { port, folder, _running: running })
+            let mut server = Self { port, folder, running: None };
+            server.start_again()?;
+            Ok(server)
         };
         Some(made().unwrap_or_else(|error| panic!("sshd does not start: {error}")))
+    }
+
+    /// Starts it again after [`Server::kill`].
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start_again(&mut self) -> io::Result<()> {
+        let file = |name: &str| self.folder.path().join(name).display().to_string();
+        let arguments = ["-D", "-E", &file("log"), "-f", &file("config")].map(str::to_owned);
+        let pid = self.folder.path().join("pid");
+        self.running = Some(Running::start(Path::new(PROGRAM), &arguments, pid, self.port)?);
+        Ok(())
+    }
+
+    /// Kills it, with the processes that have its connections.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn kill(&mut self) -> io::Result<()> {
+        let running = self.running.take().ok_or(io::ErrorKind::NotConnected)?;
+        running.signal("STOP")?;
+        running.signal_parts("KILL", &[])
+    }
+
+    /// Ends all connections, and takes others.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn end_sessions(&self) -> io::Result<()> {
+        self.running()?.signal_parts("KILL", &[])
+    }
+
+    /// Lets all connections stand still, or go on.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn freeze(&self, stands: bool) -> io::Result<()> {
+        self.running()?.signal_parts(if stands { "STOP" } else { "CONT" }, &[])
+    }
+
+    /// Returns the number of connections that stand.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn sessions(&self) -> io::Result<usize> {
+        self.running()?.parts()
+    }
+
+    /// Returns the number of logins by a key since the first start.
+    ///
+    /// # Errors
+    /// It has no log.
+    pub fn logins(&self) -> io::Result<usize> {
+        let log = std::fs::read_to_string(self.folder.path().join("log"))?;
+        Ok(log.lines().filter(|line| line.starts_with("Accepted publickey")).count())
+    }
+
+    fn running(&self) -> io::Result<&Running> {
+        self.running.as_ref().ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
     /// Its folder, with the keys.

@@ -2,9 +2,13 @@
 
 use std::io::{self, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
 use crate::{CHECK_INTERVAL, PATIENCE, Running, free_port, not_installed};
@@ -110,7 +114,7 @@ impl Server {
 
     /// Its folder.
     #[must_use]
-    pub fn folder(&self) -> &std::path::Path {
+    pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
@@ -137,6 +141,26 @@ impl Server {
         Client::connect(self.port)
             .unwrap_or_else(|error| panic!("the RabbitMQ server does not answer: {error}"))
     }
+}
+
+/// Writes a file of definitions, which the server reads at each start with `load_definitions`: its accounts with their passwords beside
+/// the usual one.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_users(path: &Path, users: &[(&str, &str)]) -> io::Result<()> {
+    const SALT: [u8; 4] = *b"test";
+    let all = users.iter().chain(&[(USER, PASSWORD)]);
+    let account = |(name, password): &(&str, &str)| {
+        let digest = Sha256::new().chain_update(SALT).chain_update(password).finalize();
+        let hash = STANDARD.encode([&SALT[..], &digest].concat());
+        json!({"name": name, "password_hash": hash, "hashing_algorithm": "rabbit_password_hashing_sha256", "tags": ""})
+    };
+    let permission = |(name, _): &(&str, &str)| json!({"user": name, "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"});
+    let accounts: Vec<Value> = all.clone().map(account).collect();
+    let permissions: Vec<Value> = all.map(permission).collect();
+    let text = json!({"vhosts": [{"name": "/"}], "users": accounts, "permissions": permissions}).to_string();
+    std::fs::write(path, text)
 }
 
 /// The program itself: Debian's command takes an account of its own.

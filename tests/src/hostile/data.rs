@@ -31,13 +31,15 @@ const LARGE_HOSTS: usize = 8;
 const SHEET: (usize, usize) = (100, 19_999);
 /// The bytes of a file of zeros, which is packed to a thousandth.
 const ZEROS: usize = 8_000_000;
-/// The elements of a page and of a sheet, each inside of the one before.
+/// The elements of a page, each inside of the one before: more than the bound.
 const DEPTH: usize = 20_000;
-const SHEET_DEPTH: usize = 100_000;
+/// The rows of a sheet, each inside of the one before: less than a MiB, so that it is read although it is packed to a thousandth.
+const SHEET_DEPTH: usize = 80_000;
 /// The columns of a file of CSV.
 const COLUMNS: usize = 1_000_000;
 /// The parts of a workbook around its only sheet.
-const BOOK: [(&str, &str); 2] = [
+const BOOK: [(&str, &str); 3] = [
+    ("[Content_Types].xml", "<Types/>"),
     (
         "xl/workbook.xml",
         r#"<workbook xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"><sheets><sheet name="A" sheetId="1" r:id="r1"/></sheets></workbook>"#,

@@ -257,7 +257,7 @@ async fn addresses(
     daemon: &Daemon,
     client: &reqwest::Client,
 ) -> Result<BTreeMap<String, String>, daemon::Error> {
-    let list = client.get(format!("{}/api/v1/automations?limit=1000", daemon.admin_url()));
+    let list = client.get(format!("{}/api/v1/automations", daemon.admin_url()));
     let list = list.bearer_auth(daemon.admin_token()?).send().await.map_err(io::Error::other)?;
     let list: Value = list.json().await.map_err(io::Error::other)?;
     let mut addresses = BTreeMap::new();

@@ -23,6 +23,7 @@ pub(super) fn check(
     let mut found = Vec::new();
     automation.triggers.iter().for_each(|one| trigger(&one.on, context, &mut found));
     stream::several_consumers(automation, &mut found);
+    stream::shared_messages(automation, context, &mut found);
     let defaults = automation.declared_defaults.iter().filter_map(|declared| declared.connections.as_ref());
     // The error at `defaults` says so.
     let is_default_absent = defaults
@@ -72,7 +73,7 @@ fn check_event(event: &EventTrigger, context: &CheckContext<'_>, found: &mut Vec
     let call = &event.call;
     let name = &call.action.name;
     let Some(spec) = context.registry.event(name) else {
-        found.push(unknown_event(&call.action, context.registry));
+        push_once(unknown_event(&call.action, context.registry), found);
         absent_connections(call, context, found);
         return;
     };
@@ -94,6 +95,14 @@ fn check_event(event: &EventTrigger, context: &CheckContext<'_>, found: &mut Vec
         engine_events::check(event, name, context, found);
     }
     stream::check(event, spec, context.source, found);
+}
+
+/// Adds a diagnostic, but a broken connector only once per file.
+fn push_once(diagnostic: Diagnostic, found: &mut Vec<Diagnostic>) {
+    let is_same = |other: &Diagnostic| other.code == diagnostic.code && other.message == diagnostic.message;
+    if diagnostic.code != BROKEN_CONNECTOR || !found.iter().any(is_same) {
+        found.push(diagnostic);
+    }
 }
 
 /// Connection requirements of an action or event.
@@ -148,15 +157,8 @@ fn check_call(
     found: &mut Vec<Diagnostic>,
 ) {
     let Some(action) = context.registry.action(&call.action.name) else {
-        match broken_connector(call, context.registry) {
-            // Report a broken connector only once per file.
-            Some(broken)
-                if found
-                    .iter()
-                    .any(|reported| reported.code == broken.code && reported.message == broken.message) => {}
-            Some(broken) => found.push(broken),
-            None => found.push(unknown_action(call, context.registry)),
-        }
+        let broken = broken_connector(&call.action, context.registry);
+        push_once(broken.unwrap_or_else(|| unknown_action(call, context.registry)), found);
         // A missing connection is an error regardless of the action.
         absent_connections(call, context, found);
         return;
@@ -353,26 +355,27 @@ pub(super) fn read_as<'a>(
     if names.contains(&name.name.as_str()) {
         return Some(&name.name);
     }
-    let free = names.iter().copied().filter(|free| !with.iter().any(|(given, _)| given.name == **free));
-    let alias = INPUT_ALIASES.iter().find(|(alias, meant)| *alias == name.name && names.contains(meant));
-    let alias = alias.and_then(|(_, meant)| names.iter().copied().find(|known| known == meant));
+    let is_free = |free: &&&str| !with.iter().any(|(given, _)| given.name == ***free);
+    let free: Vec<&str> = names.iter().filter(is_free).copied().collect();
+    let alias = INPUT_ALIASES.iter().find(|(alias, meant)| *alias == name.name && free.contains(meant));
+    let alias = alias.and_then(|(_, meant)| free.iter().copied().find(|known| known == meant));
     let near = alias.or_else(|| text::diagnostic::nearest(&name.name, free));
     let diagnostic = Diagnostic::error("unknown-input", message(), name.span);
-    found.push(match near {
-        Some(near) => diagnostic.allowed(names.iter().copied()).nearest(Some(near)),
-        None => diagnostic.expected_names(&name.name, names.iter().copied()),
-    });
+    found.push(diagnostic.allowed(names.iter().copied()).nearest(near));
     near
 }
 
-/// Reports that the connector's manifest has errors, so that none of its actions can be called.
-fn broken_connector(call: &ActionStep, registry: &Registry) -> Option<Diagnostic> {
-    let (connector, _) = call.action.name.split_once('.')?;
+/// The code of a call or an event of a connector whose manifest has errors.
+const BROKEN_CONNECTOR: &str = "broken-connector";
+
+/// Reports that the connector of an action or event has errors in its manifest, so that it has none.
+pub(super) fn broken_connector(name: &SpannedName, registry: &Registry) -> Option<Diagnostic> {
+    let (connector, _) = name.name.split_once('.')?;
     let path = registry.invalid_file(connector)?;
     let message = format!("the connector `{connector}` has errors of its own");
     Some(
-        Diagnostic::error("broken-connector", message, call.action.span)
-            .help(format!("correct the errors reported in {path}; then the rest of this step is checked")),
+        Diagnostic::error(BROKEN_CONNECTOR, message, name.span)
+            .help(format!("correct the errors reported in {path}; then the rest is checked here")),
     )
 }
 

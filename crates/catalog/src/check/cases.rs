@@ -54,7 +54,10 @@ fn by_value<'a>(
     for (name, _) in cases.iter().filter(|(name, _)| is_wrong(&name.name)) {
         let message = format!("`{}` is never `{}`, so this case is never taken", value.text(), name.name);
         let diagnostic = Diagnostic::warning("unreachable-case", message, name.span);
-        found.push(diagnostic.expected_names(&name.name, words.texts.iter().map(String::as_str)));
+        let has_case = |text: &str| cases.iter().any(|(other, _)| other.name == text);
+        let texts = words.texts.iter().map(String::as_str);
+        let near = text::diagnostic::nearest(&name.name, texts.clone().filter(|text| !has_case(text)));
+        found.push(diagnostic.allowed(texts).nearest(near));
     }
     if !words.is_closed {
         found.extend(otherwise(switch, cases));

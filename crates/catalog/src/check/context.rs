@@ -10,6 +10,7 @@ use text::diagnostic::{Diagnostic, Report, Source};
 
 use super::calls::Callee;
 use super::spelling::NameKind;
+use super::stream::Taker;
 
 /// One spelling of a name.
 pub(crate) struct Spelling {
@@ -48,6 +49,8 @@ pub(crate) struct CheckContext<'a> {
     pub(crate) spellings: &'a dyn Fn(NameKind, &str) -> Vec<Spelling>,
     /// Returns the triggers that an own event starts, by path.
     pub(crate) consumers: &'a dyn Fn(&str) -> Vec<Consumer>,
+    /// Returns the enabled triggers that take messages from a place at a broker, by path.
+    pub(crate) takers: &'a dyn Fn(&str) -> Vec<Taker>,
     /// Returns the path of a file that sends an event by its name.
     pub(crate) sender: &'a dyn Fn(&str) -> Option<Arc<str>>,
     /// Returns true if a file sends an event, or events with computed names that may be this one.

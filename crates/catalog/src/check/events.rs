@@ -6,6 +6,7 @@ use language::load::{Unreadable, span_at_path};
 use model::automation::{Automation, DeclaredTrigger, OwnEventTrigger, SpannedName, TriggerId};
 use text::diagnostic::Diagnostic;
 
+use super::actions::broken_connector;
 use super::context::CheckContext;
 use super::own_event::{connector_of, sent_event};
 use super::spelling::fold;
@@ -74,8 +75,11 @@ fn near_event<'r>(name: &str, registry: &'r Registry) -> Option<&'r str> {
     text::diagnostic::nearest(name, names()).or_else(without_connector)
 }
 
-/// Reports an event that its connector does not have.
+/// Reports an event that its connector does not have, or the connector if its manifest has errors.
 pub(super) fn unknown_event(name: &SpannedName, registry: &Registry) -> Diagnostic {
+    if let Some(broken) = broken_connector(name, registry) {
+        return broken;
+    }
     let names = registry.events().map(|event| event.name.as_str());
     let message = format!("there is no event `{}`", name.name);
     let diagnostic = Diagnostic::error("unknown-event", message, name.span).expected_names(&name.name, names);

@@ -139,8 +139,7 @@ impl Checker<'_> {
         let mut known: Vec<&str> = given.to_vec();
         for key in given.iter().filter(|key| !names().any(|name| name == **key)) {
             let free = names().filter(|name| !given.contains(name));
-            let near =
-                text::diagnostic::nearest(key, free).or_else(|| text::diagnostic::nearest(key, names()));
+            let near = text::diagnostic::nearest(key, free);
             known.extend(near);
             let span = self.position(Some(PathSegment::Key((*key).to_owned())));
             let message = format!("{what} has no entry `{key}`");

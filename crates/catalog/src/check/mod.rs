@@ -53,6 +53,7 @@ pub(crate) use results::saved_body;
 pub use secrets::{MissingSecret, how_to_set_secret, secret_variable};
 pub(crate) use secrets::{missing_secrets, missing_secrets_of, required_secrets, secret_fields, secrets_of};
 pub(crate) use spelling::{NameKind, fold, names};
+pub(crate) use stream::{Taker, message_place, takers};
 
 /// Check result of one automation.
 pub(crate) struct CheckedAutomation {

@@ -1,12 +1,122 @@
 //! Checks the settings of triggers on events of connectors, and the inputs of events that a broker brings. Codes: `unused-setting`,
-//! `conflicting-keys`, `wrong-input`.
+//! `conflicting-keys`, `wrong-input`, `shared-messages`.
+
+use std::sync::Arc;
 
 use connector::{EventSource, EventSpec};
 use language::load::span_at_path;
-use model::automation::{Automation, EventTrigger, StreamSettings, Trigger};
+use model::automation::{Automation, EventTrigger, StreamSettings, Trigger, TriggerId};
 use text::diagnostic::{Diagnostic, Source, Span};
 use value::Value;
 
+use super::context::CheckContext;
+
+/// The inputs that name what keeps a position at a broker; triggers that name the same one share its messages.
+const POSITIONS: [&str; 3] = ["consumer", "group", "queue"];
+
+/// A trigger that takes messages from a broker.
+pub(crate) struct Taker {
+    /// Path of its file.
+    pub(crate) path: Arc<str>,
+    pub(crate) trigger: TriggerId,
+    /// The line of the position's name in the file.
+    line: usize,
+    /// The subject that it reads, empty for all; `None` if it is computed.
+    subject: Option<String>,
+}
+
+/// Returns the place at a broker from which a trigger takes messages, as one text; `None` if a part of it is computed, or it takes none.
+pub(crate) fn message_place(trigger: &Trigger) -> Option<String> {
+    let Trigger::Event(event) = trigger else { return None };
+    let [connection] = event.call.connection.as_ref()?.candidates() else { return None };
+    let (position, _, _) = position(event)?;
+    let stream = text_of(event, "stream")?;
+    Some([&*event.call.action.name, &connection.name, stream, position].join("\n"))
+}
+
+/// Returns the triggers of an automation that take messages from a place. Disabled ones take none.
+pub(crate) fn takers(automation: &Automation, path: &Arc<str>, place: &str) -> Vec<Taker> {
+    let mounted = automation.triggers.iter().filter(|trigger| automation.is_mounted(trigger));
+    let takers = mounted.filter_map(|trigger| {
+        let Trigger::Event(event) = &trigger.on else { return None };
+        message_place(&trigger.on).filter(|found| found == place)?;
+        let (_, _, key) = position(event)?;
+        Some(Taker {
+            path: path.clone(),
+            trigger: trigger.id.clone(),
+            line: automation.source.position(key.range().start).line,
+            subject: text_of(event, "subject").map(str::to_owned),
+        })
+    });
+    takers.collect()
+}
+
+/// The name of what keeps the position, the input with it, and the place of that input.
+fn position(event: &EventTrigger) -> Option<(&str, &'static str, Span)> {
+    POSITIONS.into_iter().find_map(|input| {
+        let (name, key) = literal(event, input)?;
+        Some((name, input, key))
+    })
+}
+
+/// The text of an input, empty if it is not given; `None` if it is computed.
+fn text_of<'e>(event: &'e EventTrigger, name: &str) -> Option<&'e str> {
+    let is_given = event.call.with.iter().any(|(key, _)| key.name == name);
+    match literal(event, name) {
+        Some((text, _)) => Some(text),
+        None => (!is_given).then_some(""),
+    }
+}
+
+/// Warns of triggers that share their messages with others of the project.
+pub(super) fn shared_messages(
+    automation: &Automation,
+    context: &CheckContext<'_>,
+    found: &mut Vec<Diagnostic>,
+) {
+    let own: Arc<str> = automation.source.path().into();
+    for trigger in automation.triggers.iter().filter(|trigger| automation.is_mounted(trigger)) {
+        let Trigger::Event(event) = &trigger.on else { continue };
+        let spec = context.registry.event(&event.call.action.name);
+        let is_stream = spec.is_some_and(|spec| matches!(spec.source, EventSource::Stream(_)));
+        let Some(place) = message_place(&trigger.on).filter(|_| is_stream) else { continue };
+        let mut others = (context.takers)(&place);
+        others.retain(|other| other.path != own || other.trigger != trigger.id);
+        found.extend(shared(event, &others, context.source));
+    }
+}
+
+/// The warning for a trigger that shares its messages with others.
+fn shared(event: &EventTrigger, others: &[Taker], source: &Source) -> Option<Diagnostic> {
+    const SHOWN: usize = 3;
+    let (name, input, key) = position(event)?;
+    let mut places: Vec<_> =
+        others.iter().take(SHOWN).map(|other| format!("{}:{}", other.path, other.line)).collect();
+    if places.is_empty() {
+        return None;
+    }
+    if others.len() > SHOWN {
+        places.push(format!("{} more", others.len() - SHOWN));
+    }
+    let subject = text_of(event, "subject");
+    let is_other = |other: &Taker| {
+        other.subject.as_deref().zip(subject).is_some_and(|(other, subject)| other != subject)
+    };
+    let result = match others.iter().any(is_other) {
+        true => "it can read one subject only, so a trigger with another one fails",
+        false => "each message goes to one of them",
+    };
+    let message = format!("the {input} `{name}` is taken by {} too: {result}", places.join(", "));
+    let help = match input {
+        "queue" => {
+            "give each trigger a queue of its own, bound to the same exchange; if they are to share the messages, put \
+             `# cogwork: allow(shared-messages)` above"
+        }
+        _ => "give each trigger a name of its own, so that each gets every message",
+    };
+    let span = span_at_path(source, key, &[]).unwrap_or(key);
+    Some(Diagnostic::warning("shared-messages", message, span).help(help))
+}
 /// The event whose names have rules.
 const NATS: &str = "nats.message";
 

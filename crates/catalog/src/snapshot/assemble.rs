@@ -247,6 +247,7 @@ impl Assembler<'_> {
         let mut spelled_names: BTreeSet<(RelationKind, String)> = BTreeSet::new();
         let mut labels: BTreeSet<Arc<str>> = BTreeSet::new();
         let mut prefixes: BTreeSet<Arc<str>> = BTreeSet::new();
+        let mut places: BTreeSet<Arc<str>> = BTreeSet::new();
         for path in changed {
             prefixes.extend(changed_prefixes(
                 before.get(path).map(AsRef::as_ref),
@@ -256,6 +257,7 @@ impl Assembler<'_> {
                 let Some(file) = file else { continue };
                 ids.extend(file.claimed_id().map(|id| Arc::from(id.as_str())));
                 labels.extend(file.dependencies().iter().flat_map(|uses| uses.labels.iter().cloned()));
+                places.extend(names_of(file, RelationKind::TakesMessages));
                 let names = file.dependencies().map(|uses| uses.names.clone()).unwrap_or_default();
                 spelled_names
                     .extend(names.iter().map(|(kind, name)| (name_relation(*kind), check::fold(name))));
@@ -273,6 +275,10 @@ impl Assembler<'_> {
         // Automations that start on an event may now have a sender, or none.
         for prefix in prefixes {
             affected.extend(relations.paths_with_prefix(RelationKind::StartsOn, &prefix).cloned());
+        }
+        // Triggers that take messages from the same place warn of each other.
+        for place in places {
+            affected.extend(relations.paths_with(RelationKind::TakesMessages, &place).cloned());
         }
         for id in relations.update_cycles(ids.clone(), now) {
             affected.extend(relations.paths_with(RelationKind::Defines, &id).cloned());
@@ -520,12 +526,15 @@ impl Catalog {
 /// Returns the beginnings of computed names of events that a file sends only before or only after its change.
 fn changed_prefixes(before: Option<&File>, now: Option<&File>) -> BTreeSet<Arc<str>> {
     let prefixes = |file: Option<&File>| -> BTreeSet<Arc<str>> {
-        let uses = file.and_then(File::dependencies).into_iter().flat_map(|uses| uses.events.iter());
-        uses.filter(|(kind, _)| *kind == RelationKind::SendsPrefix)
-            .map(|(_, prefix)| prefix.clone())
-            .collect()
+        file.into_iter().flat_map(|file| names_of(file, RelationKind::SendsPrefix)).collect()
     };
     &prefixes(before) ^ &prefixes(now)
+}
+
+/// Returns the names of events, or places at brokers, with this relation to a file.
+fn names_of(file: &File, kind: RelationKind) -> impl Iterator<Item = Arc<str>> {
+    let uses = file.dependencies().into_iter().flat_map(|uses| uses.events.iter());
+    uses.filter(move |(found, _)| *found == kind).map(|(_, name)| name.clone())
 }
 
 fn mounted(schedule: Option<Schedule>) -> MountedTrigger {

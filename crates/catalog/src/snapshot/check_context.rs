@@ -57,6 +57,7 @@ impl Catalog {
             nearest_code: &|path| self.nearest_code(path),
             spellings: &|kind, folded| self.spellings(kind, folded),
             consumers: &|event| self.consumers(event),
+            takers: &|place| self.takers(place),
             sender: &|event| self.sender(event),
             may_be_sent: &|event| self.may_be_sent(event),
             nearest_sent: &|event| self.nearest_sent(event),

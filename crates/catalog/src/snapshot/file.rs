@@ -14,7 +14,7 @@ use text::diagnostic::{Diagnostic, Report, Source, Span};
 
 use super::folder::Stamp;
 use super::relations::RelationKind;
-use crate::check::{NameKind, possible_event, sent_event};
+use crate::check::{NameKind, message_place, possible_event, sent_event};
 use crate::connector_lock::{CONNECTOR_LOCK, ConnectorLock};
 use crate::project_dir::{self, ProjectFileError};
 
@@ -128,7 +128,7 @@ pub(crate) struct Dependencies {
     pub(crate) takes_defaults: bool,
     /// Names of events and shared state keys, which other files may spell differently.
     pub(crate) names: Arc<[(NameKind, Arc<str>)]>,
-    /// The own events that it sends or starts on.
+    /// The own events that it sends or starts on, and the places at brokers from which it takes messages.
     pub(crate) events: Arc<[(RelationKind, Arc<str>)]>,
     /// Its labels.
     pub(crate) labels: Arc<[Arc<str>]>,
@@ -313,7 +313,7 @@ impl Dependencies {
     }
 }
 
-/// Returns the own events that a file sends or starts on, each once and sorted.
+/// Returns the own events that a file sends or starts on, and the places from which it takes messages, each once and sorted.
 fn event_uses(automation: &Automation) -> Vec<(RelationKind, Arc<str>)> {
     let started = automation.triggers.iter().filter_map(|trigger| possible_event(&trigger.on));
     let mut uses: BTreeSet<(RelationKind, &str)> =
@@ -324,7 +324,10 @@ fn event_uses(automation: &Automation) -> Vec<(RelationKind, Arc<str>)> {
             false => (RelationKind::SendsPrefix, sent.name),
         }));
     });
-    uses.into_iter().map(|(kind, name)| (kind, name.into())).collect()
+    let places = automation.triggers.iter().filter_map(|trigger| message_place(&trigger.on));
+    let places: BTreeSet<(RelationKind, Arc<str>)> =
+        places.map(|place| (RelationKind::TakesMessages, place.into())).collect();
+    uses.into_iter().map(|(kind, name)| (kind, name.into())).chain(places).collect()
 }
 
 /// Returns the automations and labels that the triggers on events of the engine name.

@@ -1,4 +1,4 @@
-//! Tells the own events of files from events of connectors, and finds who sends an event and who starts on it.
+//! Tells the own events of files from events of connectors, and finds who sends an event, who starts on it, and who takes the messages of a broker.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use model::automation::{Automation, Level, LeveledWord, OwnEventTrigger, Trigger
 use super::Catalog;
 use super::file::FileKind;
 use super::relations::RelationKind;
-use crate::check::{Consumer, NameKind, connector_of, possible_event};
+use crate::check::{self, Consumer, NameKind, Taker, connector_of, possible_event};
 
 impl Catalog {
     /// Returns a copy of the automation in which the events that belong to no connector are own events; `None` if it has no such event.
@@ -62,6 +62,17 @@ impl Catalog {
                 data:
                     trigger.on.own_event().filter(|own| own.data_span.is_some()).map(|own| own.data.clone()),
             }));
+        }
+        found
+    }
+
+    /// Returns the enabled triggers of the files that take messages from a place at a broker, by path.
+    pub(super) fn takers(&self, place: &str) -> Vec<Taker> {
+        let mut found = Vec::new();
+        for path in self.relations.paths_with(RelationKind::TakesMessages, place) {
+            let loaded = self.folder.get(path).and_then(|file| file.automation());
+            let Some((automation, _)) = loaded.and_then(|loaded| loaded.for_checking()) else { continue };
+            found.extend(check::takers(automation, path, place));
         }
         found
     }

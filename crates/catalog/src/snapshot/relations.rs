@@ -58,6 +58,8 @@ pub(crate) enum RelationKind {
     SendsPrefix,
     /// The event of this name starts the file's automation.
     StartsOn,
+    /// A trigger of the file takes messages from this place at a broker.
+    TakesMessages,
     /// The file names a shared state key with this folded name.
     NamesStateKey,
     /// The file gives a kind of error with this folded name, or asks for it.

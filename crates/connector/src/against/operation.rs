@@ -112,8 +112,12 @@ impl<'d> Exchange<'d> {
         let sent = media_type(shown);
         let content = self.document.resolve(&self.operation["requestBody"])["content"].as_object()?;
         let found = content.iter().find(|(name, _)| name.split(';').next() == Some(sent.as_str()));
+        let fits = |range: &str| {
+            range.strip_suffix('*').is_some_and(|kind| kind.ends_with('/') && sent.starts_with(kind))
+        };
+        let range = || content.iter().find(|(name, _)| fits(name));
         let any = || content.iter().find(|(name, _)| name.as_str() == "*/*");
-        Some(found.or_else(any)?.1["schema"].clone())
+        Some(found.or_else(range).or_else(any)?.1["schema"].clone())
     }
 
     fn request_schema_v2(&self, shown: &Shown) -> Option<Value> {

@@ -1,6 +1,7 @@
 //! Connections to other systems for protocols other than HTTP, under the guard, the gate and the states of hosts that requests
 //! have.
 
+mod probe;
 mod tls;
 
 use std::io;
@@ -15,6 +16,7 @@ use url::Url;
 use crate::http::{CallOutcome, Gate, HostPolicy, Http, transport_failure};
 use crate::log::LogSink;
 
+pub use probe::Greeting;
 pub use tls::{TlsFiles, secure, tls_config, tls_config_for};
 
 /// Opens connections. It is the only way to a socket, as [`Http`] is for requests.

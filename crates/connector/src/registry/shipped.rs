@@ -24,7 +24,7 @@ macro_rules! shipped {
 }
 
 /// The shipped connectors, in the order of lists.
-pub(super) static SHIPPED: [Shipped; 16] = shipped![
+pub(super) static SHIPPED: [Shipped; 18] = shipped![
     "wiki",
     "http",
     "github",
@@ -40,6 +40,8 @@ pub(super) static SHIPPED: [Shipped; 16] = shipped![
     "anthropic",
     "googleSheets",
     "googleDrive",
+    "googleCalendar",
+    "gmail",
     "gitlab"
 ];
 

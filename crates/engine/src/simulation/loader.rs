@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use catalog::{AnnounceReload as _, Successor};
 use jiff::Timestamp;
@@ -101,6 +102,11 @@ impl NodeLoader {
             deployed.begun.insert(number);
             deployed.clone()
         });
+        // The files take a while to arrive. Meanwhile other nodes may load a later generation.
+        let arrive_within = self.world.state().random.below(4);
+        if arrive_within > 0 {
+            self.runtime.context.clock.sleep_for(Duration::from_secs(arrive_within.into())).await;
+        }
         let version = deployed.version(number).expect("it was deployed");
         let is_same = deployed.version(running) == Some(version);
         let (before, after) = (self.engine.catalog(), self.program.versions[version].catalog.clone());

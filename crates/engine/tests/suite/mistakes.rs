@@ -401,7 +401,7 @@ fn a_broken_connector_is_reported_once_in_each_file_that_uses_it() {
     write("connections/shop.yaml", "type: market.open\n");
     write(
         "automations/a.yaml",
-        "trigger: {manual: {}}\nsteps:\n  - {action: market.list}\n  - {action: market.list}\n",
+        "triggers:\n  - {id: hand, manual: {}}\n  - {id: sold, event: market.sold, every: 1m}\nsteps:\n  - {action: market.list}\n  - {action: market.list}\n",
     );
     let checked = check_project(dir.path(), &[]).expect("the connectors load");
     let told = |report: &Report| {

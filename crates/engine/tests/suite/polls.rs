@@ -286,6 +286,69 @@ async fn changed_pages_are_read_newest_first_down_to_the_known_watermark() {
     stop(engine).await;
 }
 
+/// A connector whose list begins at an instant, oldest first, and cannot be limited to the newest record.
+const AGENDA: &str = "connector: agenda
+title: Agenda
+version: 1.0.0
+connections:
+  open: {title: Open, inputs: {host: {type: text, required: true}}, baseUrl: {input: host}, auth: {none: true}}
+inputs: {updatedMin: {type: text, description: The instant.}, pageToken: {type: text, description: The page.}}
+paging: {input: pageToken, next: [{body: next}], items: items}
+actions:
+  list:
+    title: List
+    request: GET /events
+    inputs: {updatedMin: query updatedMin, pageToken: query pageToken}
+    paging: true
+    example: {with: {}, request: GET /events}
+events:
+  changed:
+    title: Changed
+    poll: {action: list, items: items, id: [id, updated], time: updated, since: {input: updatedMin}, every: 1m, overlap: 2m}
+";
+
+#[tokio::test]
+async fn a_list_that_cannot_be_limited_to_its_newest_record_begins_now_and_moves_on() {
+    let mut peer = Peer::new().await;
+    let project = Project::with(
+        "trigger: {event: agenda.changed, connection: agenda, every: 1m, deliver: each}\nsteps: []\n",
+    );
+    std::fs::create_dir(project.path("connectors")).expect("a folder");
+    project.write("connectors/agenda.yaml", AGENDA);
+    project
+        .write("connections/agenda.yaml", &format!("type: agenda.open\nwith: {{host: \"{}\"}}\n", peer.base));
+    project.clock.advance(Duration::from_secs(720));
+    let engine = project.start().await;
+    let event = |id: u32, time: &str| format!(r#"{{"id":"{id}","updated":"2026-03-02T08:{time}Z"}}"#);
+    let page = |events: &[String]| format!(r#"{{"items":[{}]}}"#, events.join(","));
+    // By poll, one a minute from 08:12 on: where the list begins, the events in it, and the position afterwards.
+    for (poll, (from, events, position)) in [
+        ("08:00", vec![event(1, "09:00")], "10:00"),
+        ("08:00", vec![event(1, "09:00"), event(2, "12:30")], "12:30"),
+        ("10:30", vec![event(2, "12:30")], "12:30"),
+        ("10:30", vec![], "13:00"),
+        ("11:00", vec![event(3, "11:10"), event(1, "15:30")], "15:30"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let asked = peer.next_request().await;
+        assert_eq!(
+            asked.line,
+            format!("GET /events?updatedMin=2026-03-02T08%3A{}Z", from.replace(':', "%3A"))
+        );
+        asked.answer(200, &page(&events)).await;
+        polled(&project, &engine, poll as u64 + 1).await;
+        let expected = format!("2026-03-02T08:{position}Z");
+        assert_eq!(poll_state(&engine).cursor, Value::from(expected), "poll {poll}");
+        project.clock.advance(Duration::from_secs(60));
+    }
+    let given = given(&engine).await;
+    let ids: Vec<&str> = given.iter().filter_map(|given| given.split("\"id\":\"").nth(1)?.get(..1)).collect();
+    assert_eq!(ids, ["2", "3", "1"], "{given:?}");
+    stop(engine).await;
+}
+
 #[tokio::test]
 async fn a_poll_keeps_its_position_if_only_headers_or_timeout_change() {
     let mut peer = Peer::new().await;

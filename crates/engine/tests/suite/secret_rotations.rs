@@ -118,49 +118,131 @@ async fn a_poll_of_a_mailbox_logs_in_with_the_rotated_secret() {
     stop(engine).await;
 }
 
+/// A broker whose password changes while a source is open.
 #[cfg(feature = "nats")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_source_whose_login_is_refused_is_opened_with_the_rotated_secret() {
-    use crate::brokers::{NOTHING, numbers, until_passing};
-    use ingress::SourceState;
-    use servers::nats::Server;
+trait Broker {
+    /// Sets the password of the next start.
+    fn set_password(&self, password: &str);
 
-    let folder = tempfile::tempdir().expect("a folder");
-    let set_password = |password: &str| {
-        let users = format!("[{{user: tests, password: t}}, {{user: cogwork, password: {password}}}]");
-        let text = format!("authorization {{ users: {users} }}\nno_auth_user: tests\n");
-        std::fs::write(folder.path().join("users.conf"), text).expect("it is written");
-    };
-    set_password("first");
-    // An included file is found from the folder of the file that includes it.
-    let name = folder.path().file_name().expect("a name").to_string_lossy().into_owned();
-    let Some(mut server) = Server::start_with(&format!("include '../{name}/users.conf'")) else { return };
-    server.client().create_stream("ORDERS");
-    let project = project(&format!(
-        "trigger: {{event: nats.message, connection: bus, with: {{stream: ORDERS, consumer: cogwork}}}}\nsteps:\n{NOTHING}"
-    ));
-    let with = format!(
-        "host: 127.0.0.1, port: {}, tls: none, user: cogwork, password: '${{{{ secrets.token }}}}'",
-        server.port
-    );
-    project.write("connections/bus.yaml", &format!("type: nats.server\nwith: {{{with}}}\n"));
+    /// Ends the server, and starts it again.
+    fn restart(&mut self);
+
+    /// Publishes a message with this body to the source.
+    fn publish(&self, body: &[u8]);
+}
+
+/// Checks that a source of a project whose secret is `first` opens again with the rotated secret, and asks for it seldom while its login
+/// stays refused.
+#[cfg(feature = "nats")]
+async fn is_opened_with_the_rotated_secret(project: Project, broker: &mut impl Broker) {
+    use crate::brokers::{numbers, until_passing};
+    use ingress::SourceState;
+
     let engine = project.start().await;
     let source = || engine.ingress().sources().pop().expect("a source");
     until(|| !engine.ingress().sources().is_empty()).await;
     until_passing(&[], || source().state == SourceState::Running).await;
     rotate(&project, "second");
-    set_password("second");
-    server.kill();
-    server.start_again().expect("it starts");
-    server.client().publish("orders.new", br#"{"number": 1}"#);
+    broker.set_password("second");
+    broker.restart();
+    broker.publish(br#"{"number": 1}"#);
     until_passing(&[&project], || source().accepted == 1).await;
     assert_eq!((numbers(&engine).await, requests(&project)), (vec![1], 2));
     // While the login stays refused, each attempt reads the secret once at most.
-    set_password("third");
-    server.kill();
-    server.start_again().expect("it starts");
+    broker.set_password("third");
+    broker.restart();
     until_passing(&[&project], || source().failures >= 5).await;
     let (asked, failures) = (requests(&project), usize::try_from(source().failures).expect("few"));
     assert!((3..=2 + failures).contains(&asked), "{asked} requests after {failures} failures");
     stop(engine).await;
+}
+
+/// A project with a source of a broker on a port of loopback, whose login is `cogwork` with the secret.
+#[cfg(feature = "nats")]
+fn source_project((event, with): (&str, &str), (kind, port): (&str, u16)) -> Project {
+    let project = project(&format!(
+        "trigger: {{event: {event}, connection: bus, with: {{{with}}}}}\nsteps:\n{}",
+        crate::brokers::NOTHING
+    ));
+    let with = format!(
+        "host: 127.0.0.1, port: {port}, tls: none, user: cogwork, password: '${{{{ secrets.token }}}}'"
+    );
+    project.write("connections/bus.yaml", &format!("type: {kind}\nwith: {{{with}}}\n"));
+    project
+}
+
+#[cfg(feature = "nats")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_source_of_nats_whose_login_is_refused_is_opened_with_the_rotated_secret() {
+    use servers::nats::Server;
+
+    struct Nats(Server, tempfile::TempDir);
+
+    fn set_password(folder: &tempfile::TempDir, password: &str) {
+        let users = format!("[{{user: tests, password: t}}, {{user: cogwork, password: {password}}}]");
+        let text = format!("authorization {{ users: {users} }}\nno_auth_user: tests\n");
+        std::fs::write(folder.path().join("users.conf"), text).expect("it is written");
+    }
+
+    impl Broker for Nats {
+        fn set_password(&self, password: &str) {
+            set_password(&self.1, password);
+        }
+
+        fn restart(&mut self) {
+            self.0.kill();
+            self.0.start_again().expect("it starts");
+        }
+
+        fn publish(&self, body: &[u8]) {
+            self.0.client().publish("orders.new", body);
+        }
+    }
+
+    let folder = tempfile::tempdir().expect("a folder");
+    set_password(&folder, "first");
+    // An included file is found from the folder of the file that includes it.
+    let name = folder.path().file_name().expect("a name").to_string_lossy().into_owned();
+    let Some(server) = Server::start_with(&format!("include '../{name}/users.conf'")) else { return };
+    server.client().create_stream("ORDERS");
+    let event = ("nats.message", "stream: ORDERS, consumer: cogwork");
+    let project = source_project(event, ("nats.server", server.port));
+    is_opened_with_the_rotated_secret(project, &mut Nats(server, folder)).await;
+}
+
+#[cfg(feature = "nats")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_source_of_amqp_whose_login_is_refused_is_opened_with_the_rotated_secret() {
+    use servers::rabbitmq::Server;
+
+    struct Rabbit(Server, tempfile::TempDir);
+
+    impl Broker for Rabbit {
+        fn set_password(&self, password: &str) {
+            servers::rabbitmq::write_users(&definitions(&self.1), &[("cogwork", password)])
+                .expect("it is written");
+        }
+
+        fn restart(&mut self) {
+            self.0.kill();
+            self.0.start_again().expect("it starts");
+        }
+
+        fn publish(&self, body: &[u8]) {
+            self.0.client().publish("orders", body, Some("one"));
+        }
+    }
+
+    fn definitions(folder: &tempfile::TempDir) -> std::path::PathBuf {
+        folder.path().join("definitions.json")
+    }
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = definitions(&folder);
+    servers::rabbitmq::write_users(&path, &[("cogwork", "first")]).expect("it is written");
+    // The server reads the file at each start.
+    let Some(server) = Server::start_with(&format!("load_definitions = {}", path.display())) else { return };
+    server.client().create_queue("orders");
+    let project = source_project(("amqp.message", "queue: orders"), ("amqp.server", server.port));
+    is_opened_with_the_rotated_secret(project, &mut Rabbit(server, folder)).await;
 }

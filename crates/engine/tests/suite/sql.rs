@@ -203,6 +203,38 @@ fn mistakes_in_statements_are_found_at_their_places() {
 }
 
 #[test]
+fn ids_of_statements_are_plain_and_a_statement_with_several_rows_is_not_read() {
+    for (statements, expected) in [
+        ("{id: new order, sql: 'select 1 as x'}", "wrong-input id"),
+        ("{id: '', sql: 'select 1 as x'}", "wrong-input id"),
+        ("{id: new-order_2, sql: 'select 1 as x'}", ""),
+        (
+            "{id: a, sql: 'select :n as x', rows: [{n: 1}, {n: 2}]}, {sql: 'select :x as x', from: {x: {result: a, column: x}}}",
+            "wrong-input x",
+        ),
+        (
+            "{id: a, sql: 'select :n as x', rows: [{n: '${{ 1 }}'}, {n: 2}]}, {sql: 'select :x as x', from: {x: {result: a, column: x}}}",
+            "wrong-input x",
+        ),
+        (
+            "{id: a, sql: 'select :n as x', rows: [{n: 1}]}, {sql: 'select :x as x', from: {x: {result: a, column: x}}}",
+            "",
+        ),
+        (
+            "{id: a, sql: 'select :n as x', rows: '${{ [{\"n\": 1}] }}'}, {sql: 'select :x as x', from: {x: {result: a, column: x}}}",
+            "",
+        ),
+    ] {
+        let found: Vec<&str> = expected.split(',').filter(|found| !found.is_empty()).collect();
+        let with = format!("statements: [{statements}]");
+        check_steps(
+            &format!("  - {{action: sql.transaction, connection: books, with: {{{with}}}}}\n"),
+            &found,
+        );
+    }
+}
+
+#[test]
 fn mistakes_in_transactions_and_inserts_are_found_at_their_places() {
     let step = |action: &str, with: &str| {
         format!("  - {{action: sql.{action}, connection: books, with: {{{with}}}}}\n")

@@ -59,6 +59,19 @@ fn mistakes_in_mail_and_messages_are_found_at_their_places() {
     check(&mail("append", "mailbox: Drafts, content: \"Subject: a\\n\\nb\\n\""), &[]);
     check(&mail("get", "uid: 0, uidValidity: 1"), &["wrong-input 0"]);
     check(&mail("search", "mailbox: ''"), &["wrong-input mailbox"]);
+    check(&mail("search", "since: '2026-02-01', before: '2026-01-01'"), &["wrong-input before"]);
+    check(&mail("search", "since: '2026-02-01', before: '2026-02-01T08:00:00Z'"), &["wrong-input before"]);
+    check(&mail("search", "since: '2026-01-31', before: '2026-02-01'"), &[]);
+    check(&mail("search", "since: '${{ now() }}', before: '2026-02-01'"), &[]);
+    let html = |select: &str| {
+        format!(
+            "trigger: {{manual: {{}}}}\ninputs: {{css: text}}\nsteps: [{{action: html.select, with: {{html: a, select: {{{select}}}}}}}]\n"
+        )
+    };
+    check(&html("t: 'a >> b', u: '${{ inputs.css }}'"), &["wrong-input 'a >> b'"]);
+    check(&html("t: {css: 'a:hover', attr: href}"), &["wrong-input 'a:hover'"]);
+    check(&html("t: {css: a, atr: href}"), &["wrong-input a"]);
+    check(&html("t: 'a > b', u: '${{ inputs.css }}'"), &[]);
     let amqp = |more: &str| {
         format!("trigger:\n  event: amqp.message\n  connection: queues\n{more}steps: [{{set: {{a: 1}}}}]\n")
     };
@@ -81,6 +94,69 @@ fn mistakes_in_mail_and_messages_are_found_at_their_places() {
     check(&nats("consumer: a b"), &["wrong-input a b"]);
     check(&nats("consumer: a, subject: a..b"), &["wrong-input a..b"]);
     check(&nats("consumer: a-1, subject: 'a.*.>'"), &[]);
+}
+
+#[test]
+fn triggers_that_share_messages_are_told_in_each_of_their_files() {
+    workers();
+    let taker = |event: &str, with: &str, more: &str| {
+        format!(
+            "{more}trigger: {{event: {event}, connection: bus, with: {{{with}}}}}\nsteps: [{{set: {{a: 1}}}}]\n"
+        )
+    };
+    let check = |files: &[String], expected: &[&str]| {
+        let dir = tempfile::tempdir().expect("a folder");
+        for folder in ["connections", "automations"] {
+            std::fs::create_dir(dir.path().join(folder)).expect("a folder");
+        }
+        let write = |path: &str, text: &str| std::fs::write(dir.path().join(path), text).expect("written");
+        write("connections/bus.yaml", "type: nats.server\nwith: {host: n.example.com}\n");
+        for (name, text) in ["a", "b", "c"].into_iter().zip(files) {
+            write(&format!("automations/{name}.yaml"), text);
+        }
+        let checked = check_project(dir.path(), &[]).expect("the connectors load");
+        let mut shared = Vec::new();
+        for report in &checked.reports {
+            let warnings = report.diagnostics().iter().filter(|found| found.code == "shared-messages");
+            shared.extend(warnings.map(|found| {
+                format!("{} {}", report.source().path(), found.message.replace("automations/", ""))
+            }));
+        }
+        assert_eq!(shared, expected, "{files:?}");
+    };
+    let nats = |with: &str| taker("nats.message", with, "");
+    let one = nats("stream: S, consumer: shop");
+    check(
+        &[one.clone(), one.clone()],
+        &[
+            "automations/a.yaml the consumer `shop` is taken by b.yaml:1 too: each message goes to one of them",
+            "automations/b.yaml the consumer `shop` is taken by a.yaml:1 too: each message goes to one of them",
+        ],
+    );
+    check(&[one.clone(), nats("stream: S, consumer: other"), nats("stream: T, consumer: shop")], &[]);
+    check(&[one.clone(), nats("stream: S, consumer: '${{ env.HOME }}'")], &[]);
+    check(&[one.clone(), taker("nats.message", "stream: S, consumer: shop", "enabled: false\n")], &[]);
+    let subject = nats("stream: S, consumer: shop, subject: paid");
+    let fails = "it can read one subject only, so a trigger with another one fails";
+    check(
+        &[one.clone(), subject],
+        &[
+            &format!("automations/a.yaml the consumer `shop` is taken by b.yaml:1 too: {fails}"),
+            &format!("automations/b.yaml the consumer `shop` is taken by a.yaml:1 too: {fails}"),
+        ],
+    );
+    let both = "triggers:
+  - {id: x, event: amqp.message, connection: bus, with: {queue: q}}
+  - {id: y, event: amqp.message, connection: bus, with: {queue: q}}
+steps: [{set: {a: 1}}]
+";
+    check(
+        &[both.to_owned()],
+        &[
+            "automations/a.yaml the queue `q` is taken by a.yaml:3 too: each message goes to one of them",
+            "automations/a.yaml the queue `q` is taken by a.yaml:2 too: each message goes to one of them",
+        ],
+    );
 }
 
 #[test]

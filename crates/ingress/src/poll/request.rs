@@ -338,11 +338,10 @@ impl Requester<'_> {
         let mut from = position.newest.map(|at| before(at, overlap));
         if is_first {
             // The first poll needs no older records. Records inside the overlap must still be known.
-            with.insert(&*since.newest, true);
-            let last = page(polled, event, &self.call(&polled.action, &with).await?)?;
-            with.remove(&since.newest);
-            let Some(last) = last.first() else { return Ok(answer(Vec::new(), position, None)) };
-            from = Some(before(last.at.min(position.now), overlap));
+            let Some(last) = self.newest(polled, since, &mut with, (position.now, overlap)).await? else {
+                return Ok(answer(Vec::new(), position, None));
+            };
+            from = Some(before(last, overlap));
         }
         if let Some(from) = from {
             with.insert(&*since.input, from.to_string());
@@ -359,7 +358,9 @@ impl Requester<'_> {
             records.extend(found.into_iter().filter(|record| from.is_none_or(|from| record.at >= from)));
             let next = result.get("nextCursor").filter(|next| !next.is_null());
             let (Some(input), Some(next)) = (&polled.cursor, next) else {
-                return Ok(answer(records, position, None));
+                let (now, is_open) = (position.now, since.newest.is_none());
+                let result = answer(records, position, None);
+                return Ok(if is_open { advanced(result, now, overlap) } else { result });
             };
             with.insert(&**input, next.clone());
             if records.len() < MAX_TOLD {
@@ -388,6 +389,22 @@ impl Requester<'_> {
 }
 
 impl Requester<'_> {
+    /// Returns the instant of the newest record of a list; `None` if the list is empty. Of a list that cannot be limited to that, the
+    /// instant from which the first poll counts as the last one.
+    async fn newest(
+        &self,
+        polled: &PolledEvent,
+        since: &Since,
+        with: &mut Map,
+        (now, overlap): (Timestamp, Duration),
+    ) -> Result<Option<Timestamp>, String> {
+        let Some(newest) = &since.newest else { return Ok(Some(before(now, overlap))) };
+        with.insert(&**newest, true);
+        let last = page(polled, &self.call.action.name, &self.call(&polled.action, with).await?)?;
+        with.remove(newest);
+        Ok(last.first().map(|last| last.at.min(now)))
+    }
+
     /// Reads a list whose action has positions of its own. All records up to the position of a result are known once they are processed.
     async fn positioned(
         &self,
@@ -397,7 +414,9 @@ impl Requester<'_> {
         (poll_state, is_first): (&PollState, bool),
     ) -> Result<PollResult, String> {
         if is_first {
-            with.insert(&*since.newest, true);
+            if let Some(newest) = &since.newest {
+                with.insert(&**newest, true);
+            }
         } else if !poll_state.cursor.is_null() {
             with.insert(&*since.input, poll_state.cursor.clone());
         }
@@ -464,6 +483,17 @@ fn page(polled: &PolledEvent, event: &str, result: &Value) -> Result<Vec<Record>
         tracing::warn!(event, records = problems.len(), problem, "a poll left records out");
     }
     Ok(page)
+}
+
+/// Moves the position behind the last record of a list that was read to its end to an overlap ago. So it does not get too old for the
+/// application while nothing happens.
+fn advanced(mut result: PollResult, now: Timestamp, overlap: Duration) -> PollResult {
+    let (floor, reached) = (before(now, overlap), Position::of(&result.cursor, now));
+    let is_older = reached.newest.is_none_or(|at| at < floor);
+    if is_older && reached.behind.is_none_or(|behind| behind.at < before(floor, overlap)) {
+        result.cursor = Value::from(floor.to_string());
+    }
+    result
 }
 
 /// Sorts the records oldest first, each with the cursor that is valid once it has been processed. `next` is the place behind them if the

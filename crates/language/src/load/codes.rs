@@ -124,6 +124,7 @@ pub const CHECK_WARNING_CODES: &[&str] = &[
     "reserved-event",
     "retry-covers-nothing",
     "secret-in-key",
+    "shared-messages",
     "success-status",
     "text-as-condition",
     "text-as-date",

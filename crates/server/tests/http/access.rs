@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::described::parameters;
 use crate::sessions::session;
-use crate::support::{Answer, Daemon, MANUAL, daemon, request, talk};
+use crate::support::{ASYNC, Answer, Daemon, MANUAL, daemon, request, talk};
 
 /// The HTTP methods that a router could handle.
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
@@ -185,4 +186,46 @@ async fn a_body_must_be_json_of_the_right_schema_and_size() {
     refused(&post(&daemon, json, "[]").await, 422, "bad_body");
     refused(&post(&daemon, json, &" ".repeat((1 << 20) + 1)).await, 413, "payload_too_large");
     assert_eq!(post(&daemon, json, "{\"inputs\":{\"name\":\"Ada\"}}").await.status, 202);
+}
+
+#[tokio::test]
+async fn every_operation_refuses_unknown_parameters_and_takes_its_own() {
+    let daemon = daemon(&[("a", ASYNC)]).await;
+    for (method, path) in operations() {
+        let names = parameters(&method, &path);
+        let refused = daemon.api(&method, &format!("{path}?nonsense=1"), "", "").await;
+        assert_eq!((refused.status, refused.code().as_str()), (400, "bad_query"), "{method} {path}");
+        let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains("no parameter `nonsense`"), "{method} {path}: {detail}");
+        assert!(!names.is_empty() || detail.ends_with("takes no parameters"), "{method} {path}: {detail}");
+        for name in names {
+            assert!(detail.contains(&format!("`{name}`")), "{method} {path}: {detail}");
+            let own = daemon.api(&method, &format!("{path}?{name}=1"), "", "").await;
+            assert!(!own.body.contains("there is no parameter"), "{method} {path}: {own:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_misspelt_parameter_gets_the_nearest_name_and_no_credential_learns_nothing() {
+    let daemon = daemon(&[("a", ASYNC)]).await;
+    let detail = async |path: &str| {
+        let answer = daemon.api("GET", path, "", "").await;
+        answer.json()["detail"].as_str().unwrap_or_default().to_owned()
+    };
+    let takes = "there is no parameter `automation` at this address, which takes no parameters";
+    assert_eq!(detail("/api/v1/messages?automation=a").await, takes);
+    let found = detail("/api/v1/audit?limit=1&Since=2026-01-01").await;
+    assert!(
+        found.starts_with("there is no parameter `Since` at this address, which takes `since`,"),
+        "{found}"
+    );
+    assert!(found.ends_with("; did you mean `since`?"), "{found}");
+    let head = daemon.api("HEAD", "/api/v1/audit?limits=1", "", "").await;
+    assert_eq!(head.status, 400);
+    for path in ["/api/v1/messages?", "/api/v1/audit?&limit=1&"] {
+        assert_eq!(daemon.api("GET", path, "", "").await.status, 200, "{path}");
+    }
+    let stranger = daemon.api_without_token("GET", "/api/v1/messages?automation=a", "", "").await;
+    assert_eq!(stranger.status, 401);
 }

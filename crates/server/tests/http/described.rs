@@ -54,6 +54,14 @@ fn operation<'a>(method: &str, path: &str) -> Option<&'a Value> {
     item.get(method)
 }
 
+/// The names of the parameters that an operation takes after the question mark.
+pub(crate) fn parameters(method: &str, path: &str) -> Vec<&'static str> {
+    let operation = operation(&method.to_ascii_lowercase(), path).expect("a described operation");
+    let parameters = operation["parameters"].as_array().into_iter().flatten();
+    let names = parameters.filter(|parameter| parameter["in"] == "query");
+    names.filter_map(|parameter| parameter["name"].as_str()).collect()
+}
+
 /// The paths at which a value differs from the component of this name.
 pub(crate) fn differs_from(component: &str, value: &Value) -> Vec<String> {
     differences("", &API["components"]["schemas"][component], value)

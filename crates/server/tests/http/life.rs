@@ -83,6 +83,12 @@ async fn listeners_are_bound_before_anything_is_served() {
     assert!(TcpStream::connect(addresses.hooks).await.is_ok(), "connections wait in the queue");
     let taken = Server::bind(ServerOptions { hooks: addresses.hooks, ..options }).await.unwrap_err();
     assert!(matches!(taken, Error::Bind { address, .. } if address == addresses.hooks), "{taken}");
+    let told = taken.to_string();
+    assert!(
+        told.starts_with(&format!("cannot listen on {}, the setting `hooks`: ", addresses.hooks)),
+        "{told}"
+    );
+    assert!(told.ends_with("another daemon: stop it, or set `hooks` to another port"), "{told}");
 }
 
 #[tokio::test]

@@ -17,7 +17,9 @@ use super::frame::{Frame, Frames, MAX_FRAME, write};
 use super::properties::short_text;
 use super::reader::{Driver, Ending, Routes, known};
 use crate::connection::Inputs;
-use crate::stream::links::{CONNECT_TIME, Duplex, Shared, dial, network, no_login, not_sent};
+use crate::stream::links::{
+    CONNECT_TIME, Duplex, Shared, dial, explained_login, network, no_login, not_sent,
+};
 
 /// The usual ports, without and with TLS.
 const PORTS: (u16, u16) = (5672, 5671);
@@ -79,7 +81,12 @@ impl Link {
         let mut greeting = Greeting { frames: Frames::new(reader), writer };
         let inputs = Inputs(connection);
         let logged_in = tokio::time::timeout(CONNECT_TIME, greeting.log_in(inputs)).await;
-        let (agreed, info) = logged_in.map_err(|_| no_login(SUBJECT))??;
+        let (agreed, info) = match logged_in.unwrap_or_else(|_| Err(no_login(SUBJECT))) {
+            Ok(logged_in) => logged_in,
+            Err(error) => {
+                return Err(explained_login(error, http, connection, (SUBJECT, PORTS), log).await);
+            }
+        };
         let Greeting { frames, writer } = greeting;
         let (outgoing, to_write) = mpsc::channel(OUTGOING);
         let (ends, ended) = watch::channel(None);

@@ -13,6 +13,8 @@ mod host;
 mod job;
 #[cfg(feature = "documents")]
 mod run;
+#[cfg(feature = "documents")]
+mod selector;
 mod spec;
 #[cfg(feature = "documents")]
 mod worker;

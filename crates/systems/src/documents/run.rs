@@ -1,6 +1,7 @@
 //! The jobs of the actions, and their results.
 
 use connector::{Call, FileSink, InputProblem, MAX_IN_MEMORY, StaticInputs};
+use language::load::PathSegment;
 use model::{ActionError, ActionSpec, ErrorKind};
 use value::{Data, File, Map, Value, mime};
 
@@ -9,6 +10,7 @@ use super::job::{
     CellErrors, InputInfo, Job, MAX_ENTRIES, Pick, Range, SheetName, SheetRead, SheetWrite, TableOptions,
     WriteColumn,
 };
+use super::selector;
 use crate::convert::{Types, input_error, text_of, texts_of};
 use crate::csv::decode::document;
 use crate::csv::write::columns_of;
@@ -68,12 +70,26 @@ pub(super) async fn run(spec: &ActionSpec, call: &Call<'_>) -> Result<Value, Act
 
 /// Problems of the literal inputs.
 pub(super) fn check(spec: &ActionSpec, inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
+    if spec.name == "html.select" {
+        return inputs
+            .literal_entries("select")
+            .iter()
+            .filter_map(|(name, part)| wrong_pick(name, part))
+            .collect();
+    }
     literal_problems(spec, inputs, |known| match &*spec.name {
         "sheet.read" => sheet_read(known).map(drop),
-        "html.select" if known.get("select").is_some() => picks(known).map(drop),
         "html.table" | "html.text" => css_is_valid("`css`", &css(known, "table")),
         _ => Ok(()),
     })
+}
+
+/// The problem of a selector that is written out, at its place.
+fn wrong_pick(name: &str, part: &Value) -> Option<InputProblem> {
+    let message = pick(name, part).err()?.into_message();
+    let css = part.as_map().and_then(|map| map.get("css")).map(|_| PathSegment::Entry("css".to_owned()));
+    let path = [PathSegment::Entry(name.to_owned())].into_iter().chain(css);
+    Some(InputProblem::new("select", message, "correct the selector").at(path.collect()))
 }
 
 fn table_options(inputs: &Map) -> Result<TableOptions, ActionError> {
@@ -118,8 +134,7 @@ fn css(inputs: &Map, usual: &str) -> String {
 }
 
 fn css_is_valid(name: &str, css: &str) -> Result<(), ActionError> {
-    let parsed = scraper::Selector::parse(css).map(drop);
-    parsed.map_err(|error| input_error(format!("{name} is `{css}`, not a CSS selector: {error}")))
+    selector::parse(css).map(drop).map_err(|problem| input_error(format!("{name}: {problem}")))
 }
 
 fn picks(inputs: &Map) -> Result<Vec<(String, Pick)>, ActionError> {

@@ -20,6 +20,8 @@ use model::{ActionError, ActionSpec, ErrorKind};
 use text::diagnostic::Report;
 use value::{Map, Value};
 
+#[cfg(feature = "mail")]
+use crate::pool::Pools;
 use crate::spec::literal_problems;
 
 /// The mailbox if no other is named.
@@ -31,9 +33,19 @@ const MAX_INPUT: usize = 1_000;
 
 /// Adds the parts to the connector that sends mail.
 pub(crate) fn register(registry: Registry) -> Result<Registry, Box<Report>> {
+    #[cfg(feature = "mail")]
+    let pools = Arc::new(Pools::default());
     let build = |kind: Kind, specify: fn(ActionSpec) -> ActionSpec| {
+        #[cfg(feature = "mail")]
+        let pools = pools.clone();
         move |spec: ActionSpec, subject: &str| {
-            let action = Mail { kind, spec: specify(spec), subject: subject.to_owned() };
+            let action = Mail {
+                kind,
+                spec: specify(spec),
+                subject: subject.to_owned(),
+                #[cfg(feature = "mail")]
+                pools: pools.clone(),
+            };
             Arc::new(action) as Arc<dyn Action>
         }
     };
@@ -73,6 +85,8 @@ struct Mail {
     kind: Kind,
     spec: ActionSpec,
     subject: String,
+    #[cfg(feature = "mail")]
+    pools: Arc<Pools<client::Session>>,
 }
 
 #[async_trait]
@@ -141,6 +155,16 @@ impl Mail {
                 let help =
                     "write headers, an empty line and the body: `\"Subject: Order 17\\n\\n2 pieces\\n\"`";
                 (!is_message).then(|| InputProblem::new("content", message, help))
+            }
+            Kind::Search => {
+                let day = |name: &str| {
+                    let inputs = Map::from_iter([(name, inputs.literal(name)?.clone())]);
+                    day(&inputs, name).ok().flatten()
+                };
+                let (since, before) = (day("since")?, day("before")?);
+                let message = format!("there is no day from {since} on that is before {before}");
+                let help = "`before` is the day after the last one: write a later day, or swap both";
+                (since >= before).then(|| InputProblem::new("before", message, help))
             }
             _ => None,
         }

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use super::SUBJECT;
 use crate::connection::Inputs;
+use crate::explain::{Protocol, explained};
 use crate::stream::links::{ANSWER_TIME, CONNECT_TIME, Shared, network, no_login, not_sent, tls_files};
 
 /// A connection. Once it is lost it stays so: the next one is dialled, and checked, anew.
@@ -18,6 +19,8 @@ pub(super) struct Link {
     /// Has true once it is lost.
     lost: watch::Receiver<bool>,
 }
+
+const PROTOCOL: Protocol = Protocol { greets_as: Some("NATS"), tls_first: false, without_tls: "tls: none" };
 
 impl Link {
     /// Connects and logs in.
@@ -45,8 +48,10 @@ impl Link {
             std::future::ready(())
         });
         let client = options.connect(format!("nats://{}", route.address())).await;
-        let client = client.map_err(|error| refused(inputs, &error))?;
-        Ok(Self { client, lost })
+        match client {
+            Ok(client) => Ok(Self { client, lost }),
+            Err(error) => Err(explained(refused(inputs, &error), &route, host, (PROTOCOL, tls)).await),
+        }
     }
 
     /// Completes once the connection is lost. The client connects again by itself, and then waits for answers that went to the lost one.

@@ -17,7 +17,10 @@ use text::diagnostic::Report;
 use value::Value;
 
 #[cfg(feature = "sftp")]
-use client::Arrivals;
+use crate::pool::Pools;
+
+#[cfg(feature = "sftp")]
+use client::{Arrivals, Session};
 
 /// The longest time for which a file must stay the same.
 const MAX_SETTLE: Duration = Duration::from_secs(24 * 60 * 60);
@@ -25,10 +28,10 @@ const MAX_SETTLE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Adds the connector.
 pub(crate) fn register(registry: Registry) -> Result<Registry, Box<Report>> {
     #[cfg(feature = "sftp")]
-    let arrivals = Arc::new(Arrivals::default());
+    let (arrivals, pools) = (Arc::new(Arrivals::default()), Arc::new(Pools::default()));
     let build = |kind: Kind, specify: fn(ActionSpec) -> ActionSpec| {
         #[cfg(feature = "sftp")]
-        let arrivals = arrivals.clone();
+        let (arrivals, pools) = (arrivals.clone(), pools.clone());
         move |spec: ActionSpec, subject: &str| {
             let action = Sftp {
                 kind,
@@ -36,6 +39,8 @@ pub(crate) fn register(registry: Registry) -> Result<Registry, Box<Report>> {
                 subject: subject.to_owned(),
                 #[cfg(feature = "sftp")]
                 arrivals: arrivals.clone(),
+                #[cfg(feature = "sftp")]
+                pools: pools.clone(),
             };
             Arc::new(action) as Arc<dyn Action>
         }
@@ -81,6 +86,8 @@ struct Sftp {
     subject: String,
     #[cfg(feature = "sftp")]
     arrivals: Arc<Arrivals>,
+    #[cfg(feature = "sftp")]
+    pools: Arc<Pools<Session>>,
 }
 
 #[async_trait]

@@ -8,11 +8,11 @@ use model::{ActionError, ErrorKind};
 use tokio::time::Instant;
 use value::{Map, Value};
 
-use super::pool::{Lease, Pool};
 use super::server::Server;
-use super::session::{Class, Failure, Mode, Session};
+use super::session::{Class, Failure, Mode, Opened, Session, Swept};
 use super::work::Work;
 use super::{Kind, Sql, once};
+use crate::pool::Lease;
 
 /// The time of a step without a timeout.
 const USUAL_LIMIT: Duration = Duration::from_secs(60);
@@ -64,7 +64,7 @@ impl Attempts<'_> {
             let mut lease = self.lease().await?;
             let is_kept = lease.session.is_some();
             let mut session = match lease.session.take() {
-                Some(session) => session,
+                Some(Opened(session)) => session,
                 None => self.server.open(self.call).await?,
             };
             if table == Table::Missing {
@@ -72,7 +72,7 @@ impl Attempts<'_> {
                 created.map_err(|failure| failure.error)?;
                 table = Table::Created;
             }
-            let failure = match self.attempt(&mut *session, &lease.pool, is_kept).await {
+            let failure = match self.attempt(&mut *session, &lease.pool.shared, is_kept).await {
                 Ok(value) => {
                     self.give_back(lease, session);
                     return Ok(value);
@@ -97,15 +97,14 @@ impl Attempts<'_> {
         }
     }
 
-    async fn lease(&self) -> Result<Lease, ActionError> {
+    async fn lease(&self) -> Result<Lease<Opened>, ActionError> {
         self.sql.pools.lease(self.server.connection, self.server.pool_size()).await
     }
 
     /// Keeps the session for the next call, unless that call would find in it what the statements of this one have left.
-    fn give_back(&self, mut lease: Lease, session: Box<dyn Session>) {
+    fn give_back(&self, lease: Lease<Opened>, session: Box<dyn Session>) {
         if !self.work.changes_session() {
-            lease.session = Some(session);
-            lease.give_back();
+            lease.keep(Opened(session));
         }
     }
 
@@ -117,7 +116,12 @@ impl Attempts<'_> {
         self.call.inputs.get("once").and_then(Value::as_bool).unwrap_or(false)
     }
 
-    async fn attempt(&self, session: &mut dyn Session, pool: &Pool, is_kept: bool) -> Result<Value, Attempt> {
+    async fn attempt(
+        &self,
+        session: &mut dyn Session,
+        swept: &Swept,
+        is_kept: bool,
+    ) -> Result<Value, Attempt> {
         self.commits.store(false, Ordering::Relaxed);
         // A connection that was kept may have been cut meanwhile; nothing has happened in it yet.
         let unless_stale = |failure: Failure| match failure.class {
@@ -160,7 +164,7 @@ impl Attempts<'_> {
         })?;
         // The change is made: what follows must not end with the time of the step.
         if key.is_some() && self.left() > 2 * SWEEP_TIME {
-            let swept = once::sweep(session, self.server.dialect(), pool, SWEEP_TIME);
+            let swept = once::sweep(session, self.server.dialect(), swept, SWEEP_TIME);
             let _ = tokio::time::timeout(SWEEP_TIME, swept).await;
         }
         Ok(with_repeated(result, false))

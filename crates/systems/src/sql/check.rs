@@ -7,6 +7,11 @@ use value::{Map, Value};
 
 use super::insert::table_name;
 use super::statement::{Dialect, Statement, StatementError};
+use super::work::runs_several_times;
+
+/// The way out if a statement that `from` names runs several times.
+const ONE_ROW: &str =
+    "give it no `rows`, or read what is meant with a `select` between both, and name that one";
 
 /// Checks the statement of `sql.query` and `sql.execute`, and, without values, that of `sql.describe`.
 pub(super) fn statement(inputs: &StaticInputs<'_>, has_values: bool) -> Vec<InputProblem> {
@@ -41,7 +46,7 @@ pub(super) fn transaction(inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
         let earlier = |read: &Read<'_>| {
             let is_known = statements[..index].iter().all(Entries::has_known_id);
             match statements[..index].iter().find(|other| has_id(read.result, other)) {
-                Some(source) => missing_column(source, read),
+                Some(source) => missing_column(source, read).or_else(|| several_rows(source, read)),
                 None => is_known.then(|| unknown_id(read.result)),
             }
         };
@@ -52,8 +57,23 @@ pub(super) fn transaction(inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
             let message = format!("an earlier statement has the id `{id}` too, and `from` reads that one");
             found.push(part.at("id", None, InputProblem::new("id", message, "give it another id")));
         }
+        if let Some(id) = id.filter(|id| !is_id(id)) {
+            let message = format!("`{id}` is no id, which has letters, digits, `_` and `-`");
+            found.push(part.at("id", None, InputProblem::new("id", message, "write it like `newOrder`")));
+        }
     }
     found
+}
+
+fn is_id(text: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    !text.is_empty() && text.chars().all(is_part)
+}
+
+/// Returns the fault of a statement that runs several times: it has no row that a later one could mean.
+fn several_rows(source: &Entries<'_>, read: &Read<'_>) -> Option<(String, String)> {
+    let rows = items(source.template("rows")?)?.len();
+    (rows > 1).then(|| (runs_several_times(read.result, rows), ONE_ROW.to_owned()))
 }
 
 /// Returns the fault of a column that an earlier statement does not return.
@@ -235,8 +255,10 @@ impl Part<'_, '_> {
         for (key, name) in
             all.chain(referred.iter().map(|name| ("from", name))).filter(|(_, name)| !used(name))
         {
-            let near = text::diagnostic::nearest(name, names.iter().copied());
-            let help = match near {
+            let has_value =
+                |name: &&str| referred.contains(name) || given.iter().flatten().any(|given| given == name);
+            let free = names.iter().copied().filter(|name| !has_value(name));
+            let help = match text::diagnostic::nearest(name, free) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("write `:{name}` into the statement, or remove it"),
             };
@@ -314,7 +336,8 @@ fn row_problem(rows: &[Entries<'_>], names: &[&str], beside: &[&str]) -> Option<
             (None, Some(name)) => format!("row {}: `{name}` is not a parameter of the statement", index + 1),
             (None, None) => continue,
         };
-        let near = unused.and_then(|unused| text::diagnostic::nearest(unused, names.iter().copied()));
+        let free = || names.iter().copied().filter(|name| !row.contains(name) && !beside.contains(name));
+        let near = unused.and_then(|unused| text::diagnostic::nearest(unused, free()));
         let help = match (near, missing) {
             (Some(near), _) => format!("did you mean `{near}`?"),
             (None, Some(name)) => format!("add `{name}: …` to the row, or below `params` for all rows"),

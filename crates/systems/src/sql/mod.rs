@@ -11,7 +11,6 @@
 //! * `once`: the keys by which a repeated step changes nothing more
 //! * `attempt`: one transaction a call, tried again after a conflict
 //! * `session`: what each database has to offer
-//! * `pool`: open sessions
 //! * `rows`, `file`: results and inputs that may be large
 //! * `server`: the database of a connection
 //! * `postgres`, `mysql`, `sqlite`: the databases
@@ -27,7 +26,6 @@ mod list;
 mod mysql;
 mod once;
 mod params;
-mod pool;
 mod postgres;
 pub(crate) mod rows;
 mod server;
@@ -46,9 +44,11 @@ use model::{ActionError, ActionSpec, Effect, ResultType};
 use text::diagnostic::Report;
 use value::{Map, Value};
 
+use crate::pool::Pools;
+
 pub use once::{index_of_once, table_of_once};
-use pool::Pools;
 use server::Server;
+use session::Opened;
 pub use statement::{Dialect, Piece, Statement, StatementError};
 
 /// Adds the connector.
@@ -99,7 +99,7 @@ struct Sql {
     kind: Kind,
     spec: ActionSpec,
     subject: String,
-    pools: Arc<Pools>,
+    pools: Arc<Pools<Opened>>,
 }
 
 #[async_trait]

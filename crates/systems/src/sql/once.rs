@@ -10,9 +10,8 @@ use tokio::time::Instant;
 use value::{Map, Value};
 
 use super::params::{Bound, Parameter, input_error};
-use super::pool::Pool;
 use super::rows::{Form, RowSink};
-use super::session::{Done, Failure, Isolation, Mode, Session};
+use super::session::{Done, Failure, Isolation, Mode, Session, Swept};
 use super::statement::Dialect;
 
 /// The largest stored result, in bytes.
@@ -206,9 +205,9 @@ pub(super) async fn create(
 
 /// Deletes keys older than 30 days: at most [`SWEPT`] at once, after each step until none is left, then once an hour. What fails here is
 /// tried again at the next time.
-pub(super) async fn sweep(session: &mut dyn Session, dialect: Dialect, pool: &Pool, limit: Duration) {
+pub(super) async fn sweep(session: &mut dyn Session, dialect: Dialect, swept: &Swept, limit: Duration) {
     {
-        let mut swept = pool.swept.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut swept = swept.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if swept.is_some_and(|at| at.elapsed() < SWEEP) {
             return;
         }
@@ -233,15 +232,15 @@ pub(super) async fn sweep(session: &mut dyn Session, dialect: Dialect, pool: &Po
              (select key from cogwork_once where at < datetime('now', '-30 days') limit {SWEPT})"
         ),
     };
-    let swept = async {
+    let sweeping = async {
         session.begin(Mode::Write(Isolation::default()), limit).await?;
         let (done, _) = fetch(session, &sql, []).await?;
         session.commit().await?;
         Ok::<_, Failure>(done.affected)
     };
-    match swept.await {
+    match sweeping.await {
         Ok(deleted) if deleted >= SWEPT => {
-            *pool.swept.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
+            *swept.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
         }
         Ok(_) => {}
         Err(failure) => {

@@ -12,6 +12,7 @@ use super::session::Session;
 use super::sqlite::SqliteFile;
 use super::statement::Dialect;
 use crate::connection::{Inputs, connection_error};
+use crate::pool::Size;
 
 /// The error of `wake` with another database than PostgreSQL.
 pub(super) const NO_WAKE: &str = "`wake` needs a PostgreSQL database, which has `notify`; leave it out";
@@ -64,11 +65,10 @@ impl<'a> Server<'a> {
         }
     }
 
-    pub(super) fn pool_size(&self) -> usize {
-        Inputs(self.connection)
-            .number("pool")
-            .and_then(|size| usize::try_from(size).ok())
-            .unwrap_or(USUAL_POOL)
+    pub(super) fn pool_size(&self) -> Size {
+        let size = Inputs(self.connection).number("pool").and_then(|size| usize::try_from(size).ok());
+        let size = size.unwrap_or(USUAL_POOL);
+        Size { used: Some(size), kept: size }
     }
 
     /// Opens a session.

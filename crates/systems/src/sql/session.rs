@@ -1,13 +1,16 @@
 //! Sessions with a database: what each kind of database has to offer, and how its errors count.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use model::{ActionError, ErrorKind};
+use tokio::time::Instant;
 
 use super::description::Description;
 use super::params::Bound;
 use super::rows::RowSink;
+use crate::pool::Pooled;
 
 /// A session in which one transaction runs at a time.
 #[async_trait]
@@ -36,6 +39,21 @@ pub(super) trait Session: Send {
     /// False if the session cannot be used again.
     fn is_usable(&self) -> bool;
 }
+
+/// An open session of any database.
+pub(super) struct Opened(pub Box<dyn Session>);
+
+impl Pooled for Opened {
+    const MAX_IDLE: Duration = Duration::from_secs(60);
+    type Shared = Swept;
+
+    fn is_usable(&self) -> bool {
+        self.0.is_usable()
+    }
+}
+
+/// The time at which old keys were last deleted.
+pub(super) type Swept = Mutex<Option<Instant>>;
 
 /// The kind of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -141,7 +141,7 @@ impl<'a> Work<'a> {
                 for (index, part) in parts.iter().enumerate() {
                     let found = |id: &str| {
                         let at = parts[..index].iter().position(|part| text(part.inputs, "id") == id);
-                        at.and_then(|at| results.get(at))
+                        at.and_then(|at| Some((&parts[at], results.get(at)?)))
                     };
                     let result = part.run(session, call, &found).await.map_err(|mut failure| {
                         let place = format!("statement {}: ", index + 1);
@@ -156,12 +156,20 @@ impl<'a> Work<'a> {
     }
 }
 
+/// Returns an earlier statement and its result by its id.
+type Results<'f, 'v> = dyn Fn(&str) -> Option<(&'v Part<'v>, &'v Value)> + Sync + 'f;
+
 impl Part<'_> {
+    /// The maps of values for each of which it runs; `None` if it runs once.
+    fn rows(&self) -> Option<&[Value]> {
+        self.inputs.get("rows").and_then(Value::as_list)
+    }
+
     async fn run<'v>(
         &self,
         session: &mut dyn Session,
         call: &Call<'_>,
-        found: &(dyn Fn(&str) -> Option<&'v Value> + Sync),
+        found: &Results<'_, 'v>,
     ) -> Result<Map, Failure> {
         let mut rows = sink(Form::Rows { max: rows_limit() }, call);
         let mut fixed = params(self.inputs);
@@ -171,7 +179,7 @@ impl Part<'_> {
                 return Err(input_error(format!("`{name}` is in `params` and in `from`")).into());
             }
         }
-        let several = self.inputs.get("rows").and_then(Value::as_list);
+        let several = self.rows();
         let mut done = Done::default();
         let turns = several.map_or(1, <[Value]>::len);
         for turn in 0..turns {
@@ -203,21 +211,27 @@ async fn describe(statement: &Statement, session: &mut dyn Session) -> Result<Va
 }
 
 /// Returns the column of the first row of an earlier statement. `params` and `rows` hold data, which never choose what is read.
-fn referred<'v>(
-    name: &str,
-    reference: &Value,
-    found: &(dyn Fn(&str) -> Option<&'v Value> + Sync),
-) -> Result<Value, ActionError> {
+fn referred(name: &str, reference: &Value, found: &Results<'_, '_>) -> Result<Value, ActionError> {
     let part = |key| reference.as_map().and_then(|map| map.get(key)?.as_str()).unwrap_or_default();
     let (id, column) = (part("result"), part("column"));
-    let result = found(id)
+    let (statement, result) = found(id)
         .ok_or_else(|| input_error(format!("`from.{name}`: no earlier statement has the id `{id}`")))?;
+    if let Some(rows) = statement.rows().map(<[Value]>::len).filter(|rows| *rows > 1) {
+        return Err(input_error(format!("`from.{name}`: {}", runs_several_times(id, rows))));
+    }
     let row = result.get("row").unwrap_or_default();
     row.get(column).ok_or_else(|| {
         let words = if row.is_null() { "returned no row" } else { "has no such column" };
         let message = format!("`from.{name}` is the column `{column}` of `{id}`, which {words}");
         ActionError::new(ErrorKind::Failed, message).with_code("no_row")
     })
+}
+
+/// The message about a statement that `from` names, and that runs several times.
+pub(super) fn runs_several_times(id: &str, rows: usize) -> String {
+    format!(
+        "the statement `{id}` runs {rows} times, once for each of its `rows`, so it has no row that could be meant"
+    )
 }
 
 /// The values with the bytes of their files in memory.

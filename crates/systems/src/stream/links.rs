@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
 use crate::connection::Inputs;
+use crate::explain::{Protocol, explained};
 
 /// The time limit of a connection, of its TLS and of the login.
 pub(crate) const CONNECT_TIME: Duration = Duration::from_secs(5);
@@ -89,25 +90,58 @@ pub(crate) async fn dial(
     log: &dyn LogSink,
 ) -> Result<Box<dyn Duplex>, ActionError> {
     let inputs = Inputs(connection);
-    let host = inputs.text("host").unwrap_or_default();
-    let is_open = inputs.text("tls") == Some("none");
-    let usual = if is_open { ports.0 } else { ports.1 };
-    let port = inputs.number("port").and_then(|port| u16::try_from(port).ok()).unwrap_or(usual);
-    let config = match is_open {
-        true => None,
-        false => Some(tls_config(tls_files(inputs)?).map_err(|error| inputs.refuse(error))?),
+    let (to, uses_tls) = endpoint(connection, subject, ports);
+    let config = match uses_tls {
+        false => None,
+        true => Some(tls_config(tls_files(inputs)?).map_err(|error| inputs.refuse(error))?),
     };
-    let to = Endpoint { host, port, subject, connection: Some(&connection.name) };
     let dialed = http.dialer().dial(&to, log).await?;
     let Some(config) = config else {
         inputs.check_open(&dialed.route, (subject, "tls: none"), log)?;
         return Ok(Box::new(dialed.stream));
     };
-    let secured = tokio::time::timeout(CONNECT_TIME, secure(dialed.stream, config, host)).await;
-    let secured = secured.map_err(|_| no_login(subject))?;
-    let secured = secured
-        .map_err(|error| not_sent(network(&format!("the connection to {subject} failed: {error}"))))?;
-    Ok(Box::new(secured))
+    let secured = tokio::time::timeout(CONNECT_TIME, secure(dialed.stream, config, to.host)).await;
+    let failed = |error| not_sent(network(&format!("the connection to {subject} failed: {error}")));
+    match secured.map_err(|_| no_login(subject)).and_then(|secured| secured.map_err(failed)) {
+        Ok(secured) => Ok(Box::new(secured)),
+        Err(error) => Err(explained(error, &dialed.route, to.host, (SILENT, true)).await),
+    }
+}
+
+/// The protocol of servers that wait for the client.
+const SILENT: Protocol = Protocol { greets_as: None, tls_first: true, without_tls: "tls: none" };
+
+/// The server of a connection, and true if it is called with TLS.
+fn endpoint<'c>(
+    connection: &'c ResolvedConnection,
+    subject: &'c str,
+    ports: (u16, u16),
+) -> (Endpoint<'c>, bool) {
+    let inputs = Inputs(connection);
+    let uses_tls = inputs.text("tls") != Some("none");
+    let usual = if uses_tls { ports.1 } else { ports.0 };
+    let port = inputs.number("port").and_then(|port| u16::try_from(port).ok()).unwrap_or(usual);
+    let host = inputs.text("host").unwrap_or_default();
+    (Endpoint { host, port, subject, connection: Some(&connection.name) }, uses_tls)
+}
+
+/// Adds the likely cause to the error of a login over a connection that [`dial`] has opened.
+pub(crate) async fn explained_login(
+    error: ActionError,
+    http: &Http,
+    connection: &ResolvedConnection,
+    (subject, ports): (&str, (u16, u16)),
+    log: &dyn LogSink,
+) -> ActionError {
+    let (to, uses_tls) = endpoint(connection, subject, ports);
+    // With TLS the handshake has shown what the server speaks.
+    if uses_tls || error.kind == ErrorKind::Connection {
+        return error;
+    }
+    match http.dialer().dial(&to, log).await {
+        Ok(dialed) => explained(error, &dialed.route, to.host, (SILENT, uses_tls)).await,
+        Err(_) => error,
+    }
 }
 
 /// The error of a server that did not answer while a connection was opened.

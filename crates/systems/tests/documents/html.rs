@@ -17,7 +17,7 @@ async fn parts_of_a_page_are_texts_attributes_and_lists() {
     let result = call("html.select", &inputs(json!({"html": html, "select": select}), &[])).await;
     assert_eq!(result.to_json(), r#"{"title":"Tea and ink","none":null,"links":["/a",null],"inner":"and"}"#);
     let (_, message) = fails("html.select", &inputs(json!({"html": html, "select": {"a": "b["}}), &[])).await;
-    assert!(message.contains("`select.a` is `b[`, not a CSS selector"), "{message}");
+    assert!(message.contains("`select.a`: `b[` is not a CSS selector: at character 2, `[`, "), "{message}");
 }
 
 #[tokio::test]
@@ -60,9 +60,22 @@ async fn a_page_is_read_in_the_encoding_that_it_names() {
 }
 
 #[tokio::test]
-async fn a_page_has_a_limit_of_nodes_and_depth_is_no_crash() {
+async fn a_page_has_a_limit_of_nodes_and_of_depth() {
     let (kind, message) = fails("html.text", &inputs(json!({"html": "<b>".repeat(500_001)}), &[])).await;
     assert_eq!((kind, message.contains("more than 500000")), (ErrorKind::Limit, true), "{message}");
-    let deep = format!("{}deep", "<div>".repeat(20_000));
-    assert_eq!(call("html.text", &inputs(json!({"html": deep}), &[])).await.to_text(), "deep");
+    // The document itself, `html` and `body` count too.
+    let deep = |count: usize| inputs(json!({"html": "<div>".repeat(count) + "deep"}), &[]);
+    assert_eq!(call("html.text", &deep(1_997)).await.to_text(), "deep");
+    for count in [1_998, 100_000] {
+        let (kind, message) = fails("html.text", &deep(count)).await;
+        assert_eq!(
+            (kind, message.contains("more than 2000 elements one inside")),
+            (ErrorKind::Limit, true),
+            "{message}"
+        );
+    }
+    // A comment behind the end is not deep, whatever is still open.
+    let hidden = ("<div>".repeat(500) + "</body><!-- -->").repeat(200);
+    let (kind, _) = fails("html.text", &inputs(json!({"html": hidden}), &[])).await;
+    assert_eq!(kind, ErrorKind::Limit);
 }

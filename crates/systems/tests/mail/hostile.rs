@@ -178,6 +178,28 @@ async fn answers_without_a_limit_end_the_call() {
 }
 
 #[tokio::test]
+async fn an_answer_at_which_the_parser_panics_is_an_error() {
+    let cases: [Answers; 2] = [
+        |tag, rest| {
+            good(tag, rest, |rest| {
+                rest.starts_with("UID FETCH").then(|| b"* 1 FETCH (UID 1 INTERNALDATE NIL)\r\n".to_vec())
+            })
+        },
+        |tag, rest| {
+            good(tag, rest, |rest| {
+                let metadata = b"* METADATA \"INBOX\" (/private/comPREt \"x\")\r\n";
+                rest.starts_with("UID SEARCH").then(|| metadata.to_vec())
+            })
+        },
+    ];
+    for (index, answers) in cases.into_iter().enumerate() {
+        let server = Hostile::start(GREETING, answers).await;
+        let error = server.fails("search", json!({})).await;
+        assert_eq!(error.kind.to_string(), "response", "{index}: {error:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_part_has_no_more_bytes_than_were_asked_for() {
     let answers: Answers = |tag, rest| {
         good(tag, rest, |rest| {

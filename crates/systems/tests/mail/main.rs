@@ -10,3 +10,4 @@ mod faults;
 mod hostile;
 mod messages;
 mod refusals;
+mod sessions;

@@ -67,6 +67,31 @@ async fn a_connection_that_cannot_be_used_has_its_kind_and_no_secret() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_port_without_tls_or_of_another_protocol_is_told_with_the_key_to_change() {
+    let Some(account) = Account::start() else { return };
+    let mut with = login(&account.server);
+    with["port"] = json!(account.server.port);
+    let error = Client::new(with.clone()).fails("search", json!({})).await;
+    let cause = "; it takes no TLS at this port: give `port` the one with TLS, or set `security: starttls`";
+    assert!(error.message.ends_with(cause), "{}", error.message);
+    let greets = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    with["port"] = json!(greets.local_addr().expect("an address").port());
+    std::thread::spawn(move || {
+        for stream in greets.incoming().take(8).filter_map(Result::ok) {
+            let mut stream = stream;
+            let _ = stream.write_all(b"SSH-2.0-OpenSSH_9.2\r\n");
+            std::thread::spawn(move || std::io::copy(&mut stream, &mut std::io::sink()));
+        }
+    });
+    for security in ["none", "tls"] {
+        with["security"] = json!(security);
+        let error = Client::new(with.clone()).fails("search", json!({})).await;
+        let cause = "; a server of SSH answers at this port: correct `port`";
+        assert!(error.message.ends_with(cause), "{security}: {}", error.message);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_password_goes_in_clear_text_to_an_allowed_server_only() {
     let with = json!({"host": "one.one.one.one", "security": "none", "username": USER, "password": PASSWORD});
     let error = Client::allowed(with, &[]).fails("search", json!({})).await;

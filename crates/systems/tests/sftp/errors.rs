@@ -4,6 +4,7 @@ use model::ErrorKind;
 use pretty_assertions::assert_eq;
 use serde_json::json;
 use servers::openssh::PASSPHRASE;
+use tokio::io::AsyncWriteExt as _;
 
 use crate::server::{Server, map};
 
@@ -41,6 +42,24 @@ async fn a_server_with_another_key_gets_nothing() {
             }
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_of_another_protocol_is_told_with_the_key_to_change() {
+    let Some(server) = Server::start().await else { return };
+    let greets = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let mut with = server.login();
+    with.insert("port", i64::from(greets.local_addr().expect("an address").port()));
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = greets.accept().await {
+            let _ = stream.write_all(b"220 ftp.example.com ready\r\n").await;
+        }
+    });
+    let connection = server.connect("sftp.key", &with);
+    let stat = map(json!({"path": "."}));
+    let error = server.try_with(&connection, "stat", &stat, ("", None)).await.expect_err("no SSH");
+    let cause = "; a server of SMTP or FTP answers at this port: correct `port`";
+    assert!(error.message.ends_with(cause), "{}", error.message);
 }
 
 #[tokio::test(flavor = "multi_thread")]

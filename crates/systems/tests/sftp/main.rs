@@ -7,3 +7,4 @@ mod arrivals;
 mod errors;
 mod files;
 mod server;
+mod sessions;

@@ -59,6 +59,18 @@ async fn check(database: &Database, authority: &Path, is_good: bool, question: &
 }
 
 #[tokio::test]
+async fn a_server_without_tls_is_told_with_the_key_to_change() {
+    let Some(database) = Database::postgres() else { return };
+    let mut with = Database::login(&database.address, PASSWORD);
+    with.insert("tls", "verify");
+    let connection = database.connect(&with).expect("a connection");
+    let query = map(json!({"sql": "select 1 as x"}));
+    let error = database.try_with(&connection, "query", &query, ("", None)).await.expect_err("no TLS");
+    assert_eq!(error.kind, ErrorKind::Connection, "{error:?}");
+    assert!(error.message.ends_with("does not support TLS; set `tls: none` if that is right"), "{error:?}");
+}
+
+#[tokio::test]
 async fn a_certificate_of_postgres_is_checked_with_its_name() {
     let Some(database) = Database::postgres() else { return };
     let server = database.server.as_ref().expect("a server");

@@ -43,6 +43,25 @@ async fn a_later_statement_reads_the_row_of_an_earlier_one() {
 }
 
 #[tokio::test]
+async fn a_statement_that_ran_several_times_has_no_row_for_a_later_one() {
+    for database in Database::all() {
+        with_orders(&database).await;
+        let statements = |rows: serde_json::Value| {
+            json!({"statements": [
+                {"id": "order", "sql": "select :n as n", "rows": rows},
+                {"sql": "insert into items values (:order, 'tea')", "from": {"order": {"result": "order", "column": "n"}}},
+            ]})
+        };
+        let error = database.fails("transaction", statements(json!([{"n": 1}, {"n": 2}]))).await;
+        assert_eq!(error.kind, ErrorKind::Input, "{}: {}", database.name, error.message);
+        let expected = "statement 2: `from.order`: the statement `order` runs 2 times";
+        assert!(error.message.starts_with(expected), "{}", error.message);
+        assert_eq!(database.rows("select * from items").await, "[]", "{}", database.name);
+        database.call("transaction", statements(json!([{"n": 1}]))).await;
+    }
+}
+
+#[tokio::test]
 async fn all_statements_happen_or_none() {
     for database in Database::all() {
         with_orders(&database).await;

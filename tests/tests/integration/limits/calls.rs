@@ -145,9 +145,16 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[("crates/systems/tests/sql/cancel.rs", "sessions_are_kept_and_limited")],
             &[
-                ("crates/systems/src/sql/pool.rs", "const MAX_WAIT: Duration = Duration::from_secs(10);"),
-                ("crates/systems/src/sql/pool.rs", "const MAX_IDLE: Duration = Duration::from_secs(60);"),
+                ("crates/systems/src/pool.rs", "const MAX_WAIT: Duration = Duration::from_secs(10);"),
+                ("crates/systems/src/sql/session.rs", "const MAX_IDLE: Duration = Duration::from_secs(60);"),
             ],
+        ),
+    ),
+    (
+        "connections and logins without use that are kept",
+        elsewhere(
+            &[("crates/systems/src/pool.rs", "unused_sessions_have_a_limit_for_each_connection_and_for_all")],
+            &[("crates/systems/src/pool.rs", "const MAX_KEPT: usize = 256;")],
         ),
     ),
     (

@@ -68,13 +68,11 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "an HTML page",
         elsewhere(
-            &[(
-                "crates/systems/tests/documents/html.rs",
-                "a_page_has_a_limit_of_nodes_and_depth_is_no_crash",
-            )],
+            &[("crates/systems/tests/documents/html.rs", "a_page_has_a_limit_of_nodes_and_of_depth")],
             &[
                 ("crates/systems/src/documents/job.rs", "const MAX_NODES: usize = 500_000;"),
                 ("crates/systems/src/documents/worker/html.rs", "const MAX_PAGE: u64 = 32 << 20;"),
+                ("crates/systems/src/documents/worker/html.rs", "const MAX_DEPTH: usize = 2_000;"),
                 ("crates/systems/src/documents/job.rs", "const MAX_JSON: usize = 7 << 20;"),
             ],
         ),

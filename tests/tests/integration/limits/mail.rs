@@ -4,6 +4,29 @@ use super::{Tried, elsewhere};
 
 pub(super) const ROWS: &[(&str, Tried)] = &[
     (
+        "logins at an SFTP server or a mailbox",
+        elsewhere(
+            &[
+                (
+                    "crates/systems/tests/sftp/sessions.rs",
+                    "steps_at_the_same_time_have_sessions_of_their_own_of_which_few_are_kept",
+                ),
+                (
+                    "crates/systems/tests/mail/sessions.rs",
+                    "steps_at_the_same_time_have_sessions_of_their_own_of_which_few_are_kept",
+                ),
+                (
+                    "crates/systems/src/pool.rs",
+                    "a_session_is_kept_for_the_next_call_until_it_is_unused_for_long",
+                ),
+            ],
+            &[
+                ("crates/systems/src/pool.rs", "const OF_SERVERS: Size = Size { used: None, kept: 4 };"),
+                ("crates/systems/src/pool.rs", "const OF_SERVERS_IDLE: Duration = Duration::from_secs(30);"),
+            ],
+        ),
+    ),
+    (
         "messages of `mail.search`",
         elsewhere(
             &[

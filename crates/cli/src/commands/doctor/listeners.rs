@@ -1,6 +1,5 @@
 //! Checks that the listeners of a daemon can be opened.
 
-use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 
 use super::finding::Findings;
@@ -27,16 +26,6 @@ fn open(name: &'static str, address: SocketAddr, findings: &mut Findings) {
     let Err(error) = TcpListener::bind(address) else {
         return findings.ok(SECTION, name, format!("{address} is free"));
     };
-    let help = match error.kind() {
-        ErrorKind::AddrInUse => {
-            format!("stop the program that listens there, or set `{name}` to another port")
-        }
-        ErrorKind::PermissionDenied => {
-            "ports below 1024 need the capability CAP_NET_BIND_SERVICE; take a higher one behind a proxy"
-                .to_owned()
-        }
-        ErrorKind::AddrNotAvailable => format!("no interface has this address; correct `{name}`"),
-        _ => format!("correct `{name}`"),
-    };
+    let help = server::how_to_listen(name, &error);
     findings.error(SECTION, name, format!("{address} cannot be opened: {error}"), help);
 }

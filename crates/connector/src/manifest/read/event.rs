@@ -92,7 +92,8 @@ impl EventContext<'_> {
         let record = reader.take("record").name().map(str::to_owned);
         let since = reader.take("since").map("how a list begins").map(|mut since| {
             let input = self.input_of(since.required("input"), action);
-            let newest = self.input_of(since.required("newest"), action);
+            let newest = since.take("newest");
+            let newest = newest.name().is_some().then(|| self.input_of(newest, action));
             let overlap = since.take("overlap");
             let overlap = overlap.name().is_some().then(|| self.input_of(overlap, action));
             let trigger = since.take("trigger");

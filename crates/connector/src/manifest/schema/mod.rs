@@ -384,7 +384,11 @@ fn poll() -> Value {
     ]);
     let since = object(&[
         ("*input", name(), "The input for the instant."),
-        ("*newest", name(), "The input that, if true, limits the list to the newest record."),
+        (
+            "newest",
+            name(),
+            "The input that, if true, limits the list to the newest record. Default: the first poll begins now.",
+        ),
         ("overlap", name(), "The input in which an author sets `overlap`."),
         ("trigger", name(), "The input for a text that no other trigger has; for native actions."),
         (

@@ -1,4 +1,4 @@
-//! The rule of a route, applied to each request: the scope that it needs, and its entry in the audit log.
+//! The rule of a route, applied to each request: the scope that it needs, the parameters that it takes, and its entry in the audit log.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use runtime::{Clock, ResumeTokens};
 
 use super::access::Access;
 use super::credential::Credential;
+use super::parameters;
 use super::scope::Scope;
 use crate::admin::Problem;
 use crate::admin::executions::{self, hidden};
@@ -79,9 +80,11 @@ pub(crate) async fn check(rule: Rule, request: Request, next: Next) -> Response 
         (Some(credential), Some(scope)) if !credential.scopes.allow(scope) => {
             Problem::scope_missing(&scope, credential).into_response()
         }
-        (Some(_), _) => next.run(request).await,
-        (None, _) if visit.is_public => next.run(request).await,
-        (None, _) => Problem::unauthorized().into_response(),
+        (None, _) if !visit.is_public => Problem::unauthorized().into_response(),
+        _ => match parameters::check(&request) {
+            Ok(()) => next.run(request).await,
+            Err(problem) => problem.into_response(),
+        },
     };
     if let Some(record) = &mut record {
         record.finish(&response);

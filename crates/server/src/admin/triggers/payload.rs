@@ -321,7 +321,7 @@ impl Reader<'_> {
     /// Takes note of keys that mean nothing.
     fn only(&mut self, parts: &serde_json::Map<String, Json>, known: &[&str]) {
         for key in parts.keys().filter(|key| !known.contains(&key.as_str())) {
-            let near = nearest(key, known.iter().copied());
+            let near = nearest(key, known.iter().copied().filter(|known| !parts.contains_key(*known)));
             let near = near.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
             let trigger = self.mount.on().keyword();
             // The names of saved payloads are taken, and need not be known.

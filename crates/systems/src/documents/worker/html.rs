@@ -5,16 +5,23 @@ use std::io::Read as _;
 
 use ego_tree::iter::Edge;
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
-use scraper::{ElementRef, Html, Node, Selector};
+use html5ever::driver::{ParseOpts, parse_document};
+use html5ever::tendril::{StrTendril, TendrilSink as _};
+use scraper::{ElementRef, Html, HtmlTreeSink, Node, Selector};
 use value::{Map, Value};
 
 use super::super::job::{MAX_CELLS, MAX_NODES, Pick, TableOptions, cell_name};
+use super::super::selector;
 use super::channel::Daemon;
 use super::failure::Failure;
 use super::rows::Rows;
 
 /// The largest page, in bytes.
 const MAX_PAGE: u64 = 32 << 20;
+/// The largest depth of elements. The time that the parser and the selectors take grows with it for each element.
+const MAX_DEPTH: usize = 2_000;
+/// The bytes that are parsed between two checks of the page's bounds.
+const PIECE: usize = 4 << 10;
 /// The begin of a page that may name its encoding, in bytes, as browsers have it.
 const PRESCAN: usize = 1024;
 /// The largest span of a cell, as browsers have it.
@@ -135,7 +142,7 @@ fn column(index: usize) -> u32 {
 }
 
 fn selector(css: &str) -> Result<Selector, Failure> {
-    Selector::parse(css).map_err(|error| Failure::input(format!("`{css}` is not a CSS selector: {error}")))
+    selector::parse(css).map_err(Failure::input)
 }
 
 fn parse(daemon: &Daemon<'_>) -> Result<Html, Failure> {
@@ -148,9 +155,43 @@ fn parse(daemon: &Daemon<'_>) -> Result<Html, Failure> {
     let text = decode(&bytes, info.charset.as_deref());
     // Each element and each attribute has at least one of these.
     let tags = memchr::memchr2_iter(b'<', b'=', text.as_bytes()).count();
-    let page = if tags > MAX_NODES { None } else { Some(Html::parse_document(&text)) };
-    page.filter(|page| page.tree.values().len() <= MAX_NODES)
-        .ok_or_else(|| Failure::limit(format!("it has more than {MAX_NODES} elements and texts")))
+    if tags > MAX_NODES {
+        return Err(too_many());
+    }
+    tree(&text)
+}
+
+fn too_many() -> Failure {
+    Failure::limit(format!("it has more than {MAX_NODES} elements and texts"))
+}
+
+/// Parses a page piece by piece. What a piece adds is bounded, and checked before the next one.
+fn tree(text: &str) -> Result<Html, Failure> {
+    let mut parser = parse_document(HtmlTreeSink::new(Html::new_document()), ParseOpts::default());
+    let (mut rest, mut known) = (text, 0);
+    while !rest.is_empty() {
+        let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE));
+        parser.process(StrTendril::from(piece));
+        known = check(&parser.tokenizer.sink.sink.0.borrow(), known)?;
+        rest = after;
+    }
+    let page = parser.finish();
+    check(&page, known)?;
+    Ok(page)
+}
+
+/// Checks the nodes of a page beside the `known` ones. Returns their number.
+fn check(page: &Html, known: usize) -> Result<usize, Failure> {
+    let nodes = page.tree.nodes();
+    let count = nodes.len();
+    if count > MAX_NODES {
+        return Err(too_many());
+    }
+    let mut new = nodes.rev().take(count.saturating_sub(known));
+    if new.any(|node| node.ancestors().nth(MAX_DEPTH).is_some()) {
+        return Err(Failure::limit(format!("it has more than {MAX_DEPTH} elements one inside of the other")));
+    }
+    Ok(count)
 }
 
 /// The text of a page: in the encoding of its mark, of its media type or of its `<meta>`, else UTF-8, else that of old pages.

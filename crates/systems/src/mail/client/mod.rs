@@ -31,11 +31,12 @@ mod structure;
 use connector::{Call, ResolvedConnection};
 pub use fuzzing::read_responses;
 use model::{ActionError, ErrorKind};
-use session::Session;
+pub(in crate::mail) use session::Session;
 use value::{Map, Value};
 
 use super::{Kind, Mail, check, input_error};
 use crate::connection::within;
+use crate::pool;
 
 impl Mail {
     pub(super) async fn run(&self, call: &Call<'_>) -> Result<Value, ActionError> {
@@ -47,7 +48,8 @@ impl Mail {
     }
 
     async fn work(&self, call: &Call<'_>, connection: &ResolvedConnection) -> Result<Value, ActionError> {
-        let mut session = Session::open(call, connection, &self.subject).await?;
+        let mut lease = self.pools.lease(connection, pool::OF_SERVERS).await?;
+        let mut session = lease.session(Session::open(call, connection, &self.subject)).await?;
         let result = match self.kind {
             Kind::Search => search::search(&mut session, call).await,
             Kind::ListReceived => search::received(&mut session, call).await,
@@ -57,7 +59,11 @@ impl Mail {
             Kind::Append => append::append(&mut session, call).await,
             Kind::Delete => change::delete(&mut session, call).await,
         };
-        session.close().await;
+        // What the session still has to read is known after a success only.
+        match &result {
+            Ok(_) => lease.keep(session),
+            Err(_) => session.close().await,
+        }
         result
     }
 }

@@ -1,6 +1,7 @@
 //! A login at a server, and its commands.
 
 use std::ops::ControlFlow;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use connector::net::{Endpoint, TlsFiles, secure, tls_config};
 use connector::{Call, ResolvedConnection};
+use futures_util::FutureExt as _;
 use model::{ActionError, ErrorKind};
 use tokio::io::AsyncWriteExt as _;
 
@@ -20,6 +22,8 @@ use super::command::Command;
 use super::failure::{Refusal, broken, closed, refused};
 use super::limited::{Excess, Limited, Scan, Wire};
 use crate::connection::Inputs;
+use crate::explain::{Protocol, explained};
+use crate::pool::{self, Pooled, Probed};
 
 /// The time for an answer of the server, and for sending a piece of data to it.
 pub(super) const ANSWER_TIME: Duration = Duration::from_secs(30);
@@ -35,7 +39,7 @@ enum Security {
 }
 
 /// A session. Dropping it ends the connection.
-pub(super) struct Session {
+pub(in crate::mail) struct Session {
     pub subject: Arc<str>,
     client: Client<Limited>,
     /// The number of commands that were sent, and of answers that were read.
@@ -44,6 +48,21 @@ pub(super) struct Session {
     /// True once a command was sent whose answer is lost or not read.
     is_broken: bool,
     capabilities: Option<Vec<String>>,
+}
+
+impl Pooled for Session {
+    const MAX_IDLE: Duration = pool::OF_SERVERS_IDLE;
+    type Shared = ();
+
+    fn is_usable(&self) -> bool {
+        !self.is_broken
+    }
+}
+
+impl Probed for Session {
+    async fn answers(&mut self) -> bool {
+        self.run(Command::new("NOOP"), |_| Ok(())).await.is_ok()
+    }
 }
 
 /// The state of a mailbox that was selected.
@@ -94,10 +113,17 @@ impl Session {
             inputs.check_open(&dialed.route, (subject, "security: none"), call.log)?;
         }
         let wire: Box<dyn Wire> = Box::new(dialed.stream);
-        let wire =
-            if security == Security::Tls { encrypted(inputs, host, subject, wire).await? } else { wire };
-        let mut session = Self::new(subject, wire);
-        let is_plain = session.greeting().await?;
+        let tls = security == Security::Tls;
+        let greeted = async {
+            let wire = if tls { encrypted(inputs, host, subject, wire).await? } else { wire };
+            let mut session = Self::new(subject, wire);
+            let is_plain = session.greeting().await?;
+            Ok((session, is_plain))
+        };
+        let (mut session, is_plain) = match greeted.await {
+            Ok(greeted) => greeted,
+            Err(error) => return Err(explained(error, &dialed.route, host, (protocol(security), tls)).await),
+        };
         if security != Security::Starttls {
             return Ok(session);
         }
@@ -308,7 +334,9 @@ impl Session {
 
     /// Reads the next answer, whenever it comes.
     pub(super) async fn next<T>(&mut self, read: impl FnOnce(&Response<'_>) -> T) -> Result<T, ActionError> {
-        let answer = self.client.read_response().await;
+        // The parser panics at some answers that break the rules, such as `INTERNALDATE NIL`.
+        let answer = AssertUnwindSafe(self.client.read_response()).catch_unwind().await;
+        let answer = answer.unwrap_or_else(|_| Err(std::io::Error::other(Excess::Form)));
         self.read += 1;
         let failed = match answer {
             // The parser and the scan in front of it agree on the end of each answer.
@@ -424,6 +452,12 @@ fn written_of(code: Option<&ResponseCode<'_>>) -> Option<(u32, u32)> {
         UidSetMember::Uid(uid) => Some((*validity, *uid)),
         UidSetMember::UidRange(range) => Some((*validity, *range.start())),
     }
+}
+
+/// The protocol, for the cause of a failure.
+fn protocol(security: Security) -> Protocol {
+    let without_tls = if security == Security::None { "security: none" } else { "security: starttls" };
+    Protocol { greets_as: Some("IMAP"), tls_first: true, without_tls }
 }
 
 async fn encrypted(

@@ -21,10 +21,11 @@ use model::{ActionError, ErrorKind};
 use value::{Map, Value};
 
 pub(in crate::sftp) use arrived::Arrivals;
-use session::Session;
+pub(in crate::sftp) use session::Session;
 
 use super::{Kind, Sftp, input_error, settle};
 use crate::connection::within;
+use crate::pool;
 
 impl Sftp {
     pub(super) async fn run(&self, call: &Call<'_>) -> Result<Value, ActionError> {
@@ -38,7 +39,8 @@ impl Sftp {
     }
 
     async fn work(&self, call: &Call<'_>, connection: &ResolvedConnection) -> Result<Value, ActionError> {
-        let session = Session::open(call, connection, &self.subject).await?;
+        let mut lease = self.pools.lease(connection, pool::OF_SERVERS).await?;
+        let session = lease.session(Box::pin(Session::open(call, connection, &self.subject))).await?;
         let result = match self.kind {
             Kind::List => folder::list(&session, call.inputs).await,
             Kind::ListArrived => self.arrivals.list(&session, call, connection).await,
@@ -49,7 +51,11 @@ impl Sftp {
             Kind::Delete => change::delete(&session, call).await,
             Kind::MakeFolder => change::make_folder(&session, call).await,
         };
-        session.close().await;
+        // What the session has left at the server is known after a success only.
+        match &result {
+            Ok(_) => lease.keep(session),
+            Err(_) => session.close().await,
+        }
         result
     }
 }

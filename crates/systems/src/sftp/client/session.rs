@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use connector::net::Endpoint;
+use connector::net::{Dialed, Endpoint};
 use connector::{Call, ResolvedConnection};
 use model::{ActionError, ErrorKind};
 use russh::client::{self, AuthResult, Handle, KeyboardInteractiveAuthResponse};
@@ -16,6 +16,8 @@ use super::failure::{failure, has_failed, is_refusal};
 use super::folder::name_of;
 use super::host_key::HostKey;
 use crate::connection::Inputs;
+use crate::explain::{Protocol, explained};
+use crate::pool::{self, Pooled, Probed};
 
 /// The port of a connection that names none.
 const USUAL_PORT: u16 = 22;
@@ -30,12 +32,27 @@ const FSYNC: &str = "fsync@openssh.com";
 const MAX_QUESTIONS: usize = 4;
 
 /// A session. Dropping it ends the connection.
-pub(super) struct Session {
+pub(in crate::sftp) struct Session {
     pub subject: String,
     pub sftp: RawSftpSession,
     handle: Handle<Checker>,
     renames_over: bool,
     syncs: bool,
+}
+
+impl Pooled for Session {
+    const MAX_IDLE: Duration = pool::OF_SERVERS_IDLE;
+    type Shared = ();
+
+    fn is_usable(&self) -> bool {
+        !self.handle.is_closed()
+    }
+}
+
+impl Probed for Session {
+    async fn answers(&mut self) -> bool {
+        self.sftp.realpath(".").await.is_ok()
+    }
 }
 
 /// Checks the key of the server.
@@ -61,6 +78,9 @@ impl client::Handler for Checker {
     }
 }
 
+/// A server greets; there is no TLS.
+const PROTOCOL: Protocol = Protocol { greets_as: Some("SSH"), tls_first: false, without_tls: "" };
+
 impl Session {
     /// Connects and logs in.
     pub(super) async fn open(
@@ -75,17 +95,22 @@ impl Session {
         let port = inputs.number("port").and_then(|port| u16::try_from(port).ok()).unwrap_or(USUAL_PORT);
         let host = inputs.text("host").unwrap_or_default();
         let to = Endpoint { host, port, subject, connection: Some(&connection.name) };
-        let stream = call.http.dialer().dial(&to, call.log).await?.stream;
+        let Dialed { stream, route } = call.http.dialer().dial(&to, call.log).await?;
         let refused = Arc::new(Mutex::new(None));
         let algorithm = expected.algorithm();
         let checker = Checker { expected, refused: refused.clone() };
         let connecting = client::connect_stream(Arc::new(config(algorithm)), stream, checker);
         let broken = |error: russh::Error| broken(subject, inputs, &error);
-        let connected = within(subject, connecting).await?;
-        let mut handle = connected.map_err(|error| {
-            let reason = refused.lock().unwrap_or_else(PoisonError::into_inner).take();
-            reason.map_or_else(|| broken(error), |reason| inputs.refuse(reason))
-        })?;
+        let connected = within(subject, connecting).await.and_then(|connected| {
+            connected.map_err(|error| {
+                let reason = refused.lock().unwrap_or_else(PoisonError::into_inner).take();
+                reason.map_or_else(|| broken(error), |reason| inputs.refuse(reason))
+            })
+        });
+        let mut handle = match connected {
+            Ok(handle) => handle,
+            Err(error) => return Err(explained(error, &route, host, (PROTOCOL, false)).await),
+        };
         let user = inputs.text("user").unwrap_or_default();
         if !within(subject, secret.log_in(&mut handle, user)).await?.map_err(broken)? {
             let message = format!("{subject} refuses the login of `{user}`");

@@ -17,6 +17,7 @@ use super::params::{Bound, input_error};
 use super::rows::{Column, MAX_ROW, RowSink};
 use super::session::{Class, Done, Failure, Mode, Session};
 use crate::connection::Inputs;
+use crate::explain::{Protocol, explained};
 use failure::failure;
 
 /// The settings of a session: a value that does not fit is an error, and not cut. Of the server's own modes only stricter ones stay:
@@ -35,6 +36,9 @@ const MAX_PREPARED: usize = 100;
 const TRUNCATED: u16 = 1292;
 /// The time for a request that cancels a statement.
 const CANCEL_TIME: Duration = Duration::from_secs(5);
+
+/// A server greets, and takes TLS afterwards.
+const PROTOCOL: Protocol = Protocol { greets_as: Some("MySQL"), tls_first: false, without_tls: "tls: none" };
 
 /// The server of a connection.
 pub(super) struct MysqlServer<'a> {
@@ -57,7 +61,8 @@ impl<'a> MysqlServer<'a> {
         // The client opens the connection itself, to the address that was dialled and checked.
         let route = call.http.dialer().dial(&to, call.log).await?.route;
         let password = inputs.text("password");
-        if tls.is_none() {
+        let uses_tls = tls.is_some();
+        if !uses_tls {
             inputs.check_open(&route, (subject, "tls: none"), call.log)?;
         }
         let options = OptsBuilder::default()
@@ -75,7 +80,10 @@ impl<'a> MysqlServer<'a> {
             .ssl_opts(tls);
         let options = Opts::from(options);
         let refused = |error: &mysql_async::Error| failure(error, subject).error;
-        let mut connection = Conn::new(options.clone()).await.map_err(|error| refused(&error))?;
+        let mut connection = match Conn::new(options.clone()).await {
+            Ok(connection) => connection,
+            Err(error) => return Err(explained(refused(&error), &route, host, (PROTOCOL, uses_tls)).await),
+        };
         let read_only = inputs.flag("readOnly").then_some("set session transaction read only");
         for setting in SESSION.into_iter().chain(read_only) {
             connection.query_drop(setting).await.map_err(|error| refused(&error))?;

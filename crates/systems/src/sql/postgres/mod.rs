@@ -31,6 +31,7 @@ use super::params::Bound;
 use super::rows::{Column, MAX_ROW, RowSink};
 use super::session::{Class, Done, Failure, Mode, Session};
 use crate::connection::Inputs;
+use crate::explain::{Protocol, explained};
 use failure::failure;
 use limited::{LimitedTls, TooLarge, limited};
 
@@ -42,6 +43,9 @@ const SESSION: &str = "set time zone 'UTC'; set intervalstyle = 'iso_8601'; set 
 const MAX_PREPARED: usize = 100;
 /// The time for a request that cancels a statement.
 const CANCEL_TIME: Duration = Duration::from_secs(5);
+
+/// A client asks for TLS.
+const PROTOCOL: Protocol = Protocol { greets_as: None, tls_first: false, without_tls: "tls: none" };
 
 /// The server of a connection.
 pub(super) struct PostgresServer<'a> {
@@ -88,15 +92,21 @@ impl<'a> PostgresServer<'a> {
             Some(tls) => {
                 let tls = rustls(tls, host).map_err(|error| inputs.refuse(error))?;
                 let tls = LimitedTls::new(tls, too_large.clone());
-                let (client, connection) =
-                    config.connect_raw(dialed.stream, tls).await.map_err(|error| refused(&error))?;
-                (client, drive(connection, seen))
+                match config.connect_raw(dialed.stream, tls).await {
+                    Ok((client, connection)) => (client, drive(connection, seen)),
+                    Err(error) => {
+                        return Err(explained(refused(&error), &dialed.route, host, (PROTOCOL, true)).await);
+                    }
+                }
             }
             None => {
                 let stream = limited(dialed.stream, too_large.clone());
-                let connected = config.connect_raw(stream, NoTls).await;
-                let (client, connection) = connected.map_err(|error| refused(&error))?;
-                (client, drive(connection, seen))
+                match config.connect_raw(stream, NoTls).await {
+                    Ok((client, connection)) => (client, drive(connection, seen)),
+                    Err(error) => {
+                        return Err(explained(refused(&error), &dialed.route, host, (PROTOCOL, false)).await);
+                    }
+                }
             }
         };
         let settings = self.settings();

@@ -61,6 +61,17 @@ async fn the_certificate_of_the_server_is_checked_for_the_name_of_the_connection
     let connection = connect(&registry, "amqp.server", with("localhost", Some(&ca)));
     let info = call(&registry, &http(&allowed), &connection, "amqp.serverInfo", (json!({}), "")).await;
     info.expect("the certificate is for this name");
+    // One side only with TLS.
+    let mut plain = with("localhost", None);
+    plain["port"] = json!(broker.server.port);
+    let error = fails(plain.clone(), &allowed).await;
+    let cause = "; it seems to take no TLS at this port: give `port` the one with TLS, or set `tls: none`";
+    assert!(error.message.ends_with(cause), "{}", error.message);
+    plain["port"] = json!(broker.server.tls_port);
+    plain["tls"] = json!("none");
+    let error = fails(plain, &allowed).await;
+    let cause = "; it takes TLS at this port: remove `tls: none`, or correct `port`";
+    assert!(error.message.ends_with(cause), "{}", error.message);
     // Another name, and an authority that the system does not know.
     for with in [with("127.0.0.1", Some(&ca)), with("localhost", None)] {
         let error = fails(with, &allowed).await;

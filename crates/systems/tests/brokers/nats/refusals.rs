@@ -46,6 +46,14 @@ async fn several_ways_to_log_in_are_refused_before_anything_is_sent() {
 }
 
 #[tokio::test]
+async fn a_server_without_tls_is_told_with_the_key_to_change() {
+    let Some(server) = Server::start() else { return };
+    let error = fails(json!({"host": "127.0.0.1", "port": server.port}), &["127.0.0.1"]).await;
+    let cause = "; it takes no TLS at this port: give `port` the one with TLS, or set `tls: none`";
+    assert!(error.message.ends_with(cause), "{}", error.message);
+}
+
+#[tokio::test]
 async fn the_certificate_of_the_server_is_checked_for_the_name_of_the_connection() {
     let folder = tempfile::tempdir().expect("a folder");
     certificates(folder.path());
