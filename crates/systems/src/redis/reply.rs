@@ -242,8 +242,9 @@ mod tests {
         let large = [format!("*2\r\n${size}\r\n").as_bytes(), &vec![b'x'; size], b"\r\n$1\r\ny\r\n"].concat();
         let got = passed(&[&large, b"$2\r\nok\r\n"]).expect("it passes");
         let kept = MAX_TEXTS;
+        let head = format!("*2\r\n*2\r\n:{size}\r\n${kept}\r\n");
         let expected = [
-            format!("*2\r\n*2\r\n:{size}\r\n${kept}\r\n").as_bytes(),
+            head.as_bytes(),
             &vec![b'x'; kept],
             // Nothing is left for the second text of the reply.
             b"\r\n*2\r\n:1\r\n$0\r\n\r\n$2\r\nok\r\n",
