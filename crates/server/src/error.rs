@@ -80,7 +80,7 @@ pub enum Error {
 pub fn how_to_listen(setting: &str, error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::AddrInUse => format!(
-            "another program listens there, perhaps another daemon: stop it, or set `{setting}` to another port"
+            "stop the program that listens there, perhaps another daemon, or set `{setting}` to another port"
         ),
         std::io::ErrorKind::PermissionDenied => {
             "ports below 1024 need the capability CAP_NET_BIND_SERVICE; take a higher one behind a proxy"

@@ -88,7 +88,7 @@ async fn listeners_are_bound_before_anything_is_served() {
         told.starts_with(&format!("cannot listen on {}, the setting `hooks`: ", addresses.hooks)),
         "{told}"
     );
-    assert!(told.ends_with("another daemon: stop it, or set `hooks` to another port"), "{told}");
+    assert!(told.ends_with("another daemon, or set `hooks` to another port"), "{told}");
 }
 
 #[tokio::test]
