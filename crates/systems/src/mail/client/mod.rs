@@ -44,7 +44,7 @@ impl Mail {
         let connection =
             call.connection_for(&self.spec)?.ok_or_else(|| missing_connection(&self.spec.name))?;
         let work = self.work(call, connection);
-        within(call, (&self.subject, writes(self.kind)), work).await
+        Box::pin(within(call, (&self.subject, writes(self.kind)), work)).await
     }
 
     async fn work(&self, call: &Call<'_>, connection: &ResolvedConnection) -> Result<Value, ActionError> {
