@@ -213,7 +213,12 @@ async fn an_approval_accepts_one_of_its_options_with_a_valid_form() {
         ("sned", r#"{"copies": 1}"#, "`sned` is not an option; choose one of: send, keep"),
         ("send", "{}", "input `copies` is required (whole number)"),
         ("send", r#"{"copies": "many"}"#, "input `copies`:"),
-        ("send", r#"{"copies": 1, "copeis": 1}"#, "the form has no input `copeis`; did you mean `copies`?"),
+        ("send", r#"{"copies": 1, "ntoe": "x"}"#, "the form has no input `ntoe`; did you mean `note`?"),
+        (
+            "send",
+            r#"{"copies": 1, "copeis": 1}"#,
+            "the form has no input `copeis` (its inputs: copies, note)",
+        ),
     ] {
         let error = engine.admission().answer(id, None, answer(option, form)).await.expect_err(option);
         assert!(error.to_string().starts_with(expected), "{error}");
