@@ -15,6 +15,9 @@ import { applied, stepAt } from "./outline";
 import { type Rename, type TestChange, holding, testChanges, withRename, writeTests } from "./renames";
 import type { EditorHandle } from "./types";
 
+/** Operations on the text, or a function that makes them when earlier edits are done. */
+export type Edit = Operation[] | (() => Operation[]);
+
 export type FileText = Pick<ProjectFile, "text" | "etag">;
 
 /** This tab among those of the browser. */
@@ -146,14 +149,17 @@ export class Buffer {
   }
 
   /** Changes the text by operations; every other byte of it stays. An edit begins when the one before has ended. Returns the text before. */
-  edit(operations: Operation[]): Promise<string> {
-    const edit = this.editing.then(() => this.editNow(operations));
+  edit(operations: Edit): Promise<string> {
+    const edit = this.editing.then(() => this.editNow(typeof operations === "function" ? operations() : operations));
     this.editing = edit.catch(() => {});
     return edit;
   }
 
   private async editNow(operations: Operation[]): Promise<string> {
     const text = this.text ?? "";
+    if (operations.length === 0) {
+      return text;
+    }
     const answer = await data(api.POST("/api/v1/edit", { body: { path: this.path, text, operations } }));
     if (this.text !== text) {
       throw new Problem(409, "text_changed", "the text was changed meanwhile; try again");

@@ -3,7 +3,7 @@
 import { api, data } from "../api/client";
 import type { Resource } from "../api/resource.svelte";
 import type { Graph, LineRange, Operation, ProjectFile } from "../api/types";
-import { type Buffer, openBuffer } from "../editor/buffer.svelte";
+import { type Buffer, type Edit, openBuffer } from "../editor/buffer.svelte";
 import type { Json } from "./trigger";
 
 /** Maximum number of edits that can be undone. */
@@ -41,7 +41,7 @@ export class TriggerDraft {
   }
 
   /** Applies operations in place. No other byte of the text changes. */
-  apply = async (operations: Operation[]): Promise<void> => {
+  apply = async (operations: Edit): Promise<void> => {
     const before = await this.buffer.edit(operations);
     if (this.buffer.text !== before) {
       this.earlier = [...this.earlier.slice(1 - MOST_UNDONE), before];

@@ -228,6 +228,10 @@ impl Consumer {
                 }
                 continue;
             }
+            // A message that comes after a reload is taken by the definitions that are in force since.
+            if self.generation.has_changed().unwrap_or_default() {
+                continue;
+            }
             match self.intake(&plan, &mut *source).await {
                 Ok(taken) => {
                     self.works();
