@@ -294,6 +294,22 @@ async fn a_condition_that_is_false_settles_a_message_without_an_execution() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_after_a_reload_is_taken_by_the_new_definition() {
+    let Some((server, mut client)) = server() else { return };
+    let never = "  if: trigger.results.body.data.body.number > 100\n";
+    let project = project_at(server.port, &yaml(never, NOTHING));
+    let engine = project.start().await;
+    publish(&mut client, 0..1);
+    settled(&project, &mut client).await;
+    project.write("automations/test.yaml", &yaml("", NOTHING));
+    engine.reload().await;
+    publish(&mut client, 7..8);
+    until_async(async || !rows(&engine).await.is_empty()).await;
+    assert_eq!(numbers(&engine).await, [7]);
+    stop(engine).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn several_consumers_start_each_message_once() {
     let Some((server, mut client)) = server() else { return };
     let project = project_at(server.port, &yaml("  consumers: 4\n  batch: {max: 7}\n", NOTHING));
