@@ -64,6 +64,9 @@ pub(super) struct Reading {
 }
 
 impl Reading {
+    /// The inputs of a trigger that say how messages are read.
+    pub(super) const INPUTS: [&'static str; 2] = ["parse", "maxBody"];
+
     /// Takes it from the inputs of an event.
     ///
     /// # Errors
