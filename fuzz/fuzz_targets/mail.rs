@@ -8,7 +8,7 @@ use std::sync::Once;
 static QUIET: Once = Once::new();
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    // libFuzzer would end at a panic that is caught. It still ends at one that is not.
+    // Replaces the hook of libFuzzer, which ends at caught panics too. It still ends at uncaught ones.
     QUIET.call_once(|| std::panic::set_hook(Box::new(|_| {})));
     systems::fuzzing::read_responses(bytes);
 });

@@ -211,7 +211,7 @@ impl<S: Pooled> Lease<S> {
 
 #[cfg(any(feature = "mail", feature = "sftp"))]
 impl<S: Probed> Lease<S> {
-    /// Returns the session of an earlier call, or the one that `open` opens if the server does not answer in it any more.
+    /// Returns the session of an earlier call; if the server does not answer in it any more, the result of `open`.
     pub(crate) async fn session(
         &mut self,
         open: impl Future<Output = Result<S, ActionError>>,

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(90);
 /// The time between two looks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
-/// The ports for servers: above those of well-known services, below those that Linux gives to outgoing connections (`ip_local_port_range`).
+/// The ports for servers: above the ports of well-known services, below the range that Linux gives to outgoing connections (`ip_local_port_range`).
 const SERVER_PORTS: std::ops::Range<u16> = 10_000..32_700;
 /// The distance between the first ports of processes with successive ids.
 const PORTS_PER_PROCESS: u32 = 32;
@@ -120,7 +120,7 @@ impl Running {
 }
 
 impl Running {
-    /// Sends a signal to the processes that it has started, or to those of a name alone: `["-x", "imap"]`.
+    /// Sends a signal to the processes that it has started. `which` can select by name: `["-x", "imap"]`.
     fn signal_parts(&self, name: &str, which: &[&str]) -> io::Result<()> {
         let pid = std::fs::read_to_string(&self.pid_file)?;
         // None may be there.

@@ -203,7 +203,7 @@ impl Client {
             .unwrap_or_else(|| panic!("`{stream}` takes none"))
     }
 
-    /// Takes this many entries as a consumer of a group, so many at a time, and acknowledges them.
+    /// Takes this many entries as a consumer of a group, page by page, and acknowledges them.
     ///
     /// # Panics
     /// The server refuses.

@@ -15,7 +15,7 @@ const MAX_GREETING: usize = 2048;
 /// The bit of MySQL's capabilities for TLS (`CLIENT_SSL`).
 const MYSQL_TLS: u8 = 0x08;
 
-/// What a server does with a new connection.
+/// The behaviour of a server at a new connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Greeting {
     /// It greets in this protocol. `tls` is true if it then wants TLS, or takes it; `None` if its greeting does not tell.

@@ -102,14 +102,14 @@ impl Source {
                 tracing::warn!(stream, group, from, "a consumer group was deleted; it was created again");
             }
             Ok(_) => {}
-            // An account may use a group that others have created. The look tells if there is none.
+            // An account may use a group that others have created; `look` fails if it is missing.
             Err(error) if matches!(error.code.as_deref(), Some("BUSYGROUP" | "NOPERM")) => {}
             Err(error) => return Err(self.failed(error)),
         }
         self.look().await.map(drop)
     }
 
-    /// The position of the successor of a group, in the stream or in the one that has taken its place.
+    /// Returns the start position of a new group in place of a deleted one; `0` if the stream was replaced too.
     async fn successor(&mut self, known: EntryId) -> Result<String, ActionError> {
         let stream = match self.link.ask(&command("XINFO", &["STREAM", &self.stream])).await {
             Ok(stream) => fields_of(stream)?,
@@ -146,7 +146,7 @@ impl Source {
         }
         let number = |value: Option<&Reply>| u64::try_from(integer_of(value?).ok()?).ok();
         let own = u64::try_from(self.open.len() + self.ready.len()).unwrap_or(u64::MAX);
-        // With the entries that are tried again later, and those of consumers that have ended.
+        // Includes entries to be tried again, and pending entries of ended consumers.
         let others = number(pending.first()).unwrap_or_default().saturating_sub(own);
         Ok(number(found.get("lag")).map(|lag| lag.saturating_add(others)))
     }
@@ -304,7 +304,7 @@ impl Source {
         Ok(has_some)
     }
 
-    /// Makes one more entry ready. Returns false if there is none within `left`.
+    /// Makes one more entry ready. Returns false if none comes within `left`.
     async fn next(&mut self, room: usize, left: Duration) -> Result<bool, ActionError> {
         if self.again().await?.is_some() {
             return Ok(true);

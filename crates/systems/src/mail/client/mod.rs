@@ -59,7 +59,7 @@ impl Mail {
             Kind::Append => append::append(&mut session, call).await,
             Kind::Delete => change::delete(&mut session, call).await,
         };
-        // What the session still has to read is known after a success only.
+        // After an error, unread answers may be left in the session.
         match &result {
             Ok(_) => lease.keep(session),
             Err(_) => session.close().await,

@@ -51,7 +51,7 @@ impl Sftp {
             Kind::Delete => change::delete(&session, call).await,
             Kind::MakeFolder => change::make_folder(&session, call).await,
         };
-        // What the session has left at the server is known after a success only.
+        // After an error, open handles may be left at the server.
         match &result {
             Ok(_) => lease.keep(session),
             Err(_) => session.close().await,

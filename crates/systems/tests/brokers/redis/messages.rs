@@ -308,7 +308,7 @@ async fn entries_that_are_deleted_while_they_are_pending_are_told_once_and_stop_
     let error = source.wait(PATIENCE).await.expect_err("two are gone").into_message();
     let begin = "2 entries were deleted from the stream `orders` before they started anything";
     assert!(error.starts_with(begin) && error.contains(&gone[..2].join(", ")), "{error}");
-    // After a restart of the process, and with those of a consumer that is gone.
+    // After a restart of the process, with pending entries of a consumer that is gone.
     client.get(&["XDEL", "orders", &gone[2]]);
     let mut source = broker.open().await;
     assert!(failure(&mut *source).await.starts_with("1 entries were deleted"));
