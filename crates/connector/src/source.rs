@@ -91,6 +91,10 @@ pub trait MessageSource: Send {
 
     /// The number of messages that wait at the broker; `None` if it does not tell.
     async fn lag(&mut self) -> Result<Option<u64>, ActionError>;
+
+    /// Gives the messages back that were taken and not settled, before the source is dropped, so that the broker brings them again at once.
+    /// Without it a broker that does not see the end of a source brings them after its own time limit.
+    async fn release(&mut self) {}
 }
 
 /// The limits of one request for messages.

@@ -200,14 +200,18 @@ impl Client {
         self.request(subject, body)["seq"].as_u64().unwrap_or_default()
     }
 
-    /// Returns the messages of a stream that no consumer of this name has acknowledged: waiting ones, and the ones under way.
+    /// Returns the messages of a stream that no consumer of this name has acknowledged: waiting ones, and the ones under way. The consumer
+    /// takes all subjects of the stream.
     ///
     /// # Panics
     /// There is no such consumer.
     pub fn unsettled(&mut self, stream: &str, consumer: &str) -> u64 {
+        let info = self.request(&format!("$JS.API.STREAM.INFO.{stream}"), b"");
+        let last = info["state"]["last_seq"].as_u64().unwrap_or_default();
         let info = self.request(&format!("$JS.API.CONSUMER.INFO.{stream}.{consumer}"), b"");
-        let number = |name: &str| info[name].as_u64().unwrap_or_default();
-        number("num_pending") + number("num_ack_pending")
+        let number = |value: &Value| value.as_u64().unwrap_or_default();
+        // The server counts `num_pending` some time after it has confirmed a message.
+        last.saturating_sub(number(&info["delivered"]["stream_seq"])) + number(&info["num_ack_pending"])
     }
 
     /// Returns the message with this number in a stream.

@@ -238,17 +238,19 @@ impl Client {
     /// # Panics
     /// There is no such group.
     pub fn unsettled(&mut self, stream: &str, group: &str) -> u64 {
-        let waiting = self.get(&["XPENDING", stream, group])[0].as_u64().unwrap_or_default();
-        for row in self.get(&["XINFO", "GROUPS", stream]).as_array().into_iter().flatten() {
+        let groups = self.get(&["XINFO", "GROUPS", stream]);
+        for row in groups.as_array().into_iter().flatten() {
             let field = |name: &str| {
                 let at = row.as_array()?.iter().position(|value| value == name)?;
                 row.get(at + 1).cloned()
             };
             if field("name") == Some(json!(group)) {
+                // Both of one answer: an entry that is delivered between two answers would be in neither.
+                let pending = field("pending").and_then(|count| count.as_u64()).unwrap_or_default();
                 let last = field("last-delivered-id").and_then(|id| id.as_str().map(str::to_owned));
                 let from = format!("({}", last.unwrap_or_default());
                 let new = self.get(&["XRANGE", stream, &from, "+"]);
-                return waiting + new.as_array().map_or(0, Vec::len) as u64;
+                return pending + new.as_array().map_or(0, Vec::len) as u64;
             }
         }
         panic!("`{stream}` has no group `{group}`")

@@ -122,8 +122,9 @@ async fn each_message_starts_one_execution() {
     publish(&mut client, 0..50);
     settled(&project, &mut client).await;
     assert_eq!(numbers(&engine).await, (0..50).collect::<Vec<i64>>());
-    let source = engine.ingress().sources().pop().expect("a source");
-    assert_eq!((source.state, source.accepted, source.repeated), (SourceState::Running, 50, 0));
+    let source = || engine.ingress().sources().pop().expect("a source");
+    assert_eq!((source().accepted, source().repeated), (50, 0));
+    until(|| source().state == SourceState::Running).await;
     stop(engine).await;
 }
 
@@ -307,6 +308,35 @@ async fn a_message_after_a_reload_is_taken_by_the_new_definition() {
     until_async(async || !rows(&engine).await.is_empty()).await;
     assert_eq!(numbers(&engine).await, [7]);
     stop(engine).await;
+}
+
+/// Changes the trigger by each of these texts in turn and publishes a message at once, which starts an execution long before the server
+/// would bring it again.
+async fn a_message_waits_for_no_change(texts: [&str; 2]) {
+    let Some(server) = Server::start() else { return };
+    let mut client = server.client();
+    client.create_stream("ORDERS");
+    let project = project_at(server.port, &yaml("", NOTHING));
+    let engine = project.start().await;
+    until(|| engine.ingress().sources().iter().any(|source| source.state == SourceState::Running)).await;
+    for (number, text) in (0..6).zip(texts.into_iter().cycle()) {
+        project.write("automations/test.yaml", text);
+        engine.reload().await;
+        publish(&mut client, number..number + 1);
+        until_async(async || rows(&engine).await.len() > number as usize).await;
+    }
+    stop(engine).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_comes_with_a_change_of_its_reading_starts_at_once() {
+    let with = |parse: &str| yaml("", NOTHING).replace("cogwork}", &format!("cogwork, parse: {parse}}}"));
+    a_message_waits_for_no_change([&with("text"), &with("json")]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_comes_with_a_change_of_its_source_starts_at_once() {
+    a_message_waits_for_no_change([&yaml("  batch: {max: 7}\n", NOTHING), &yaml("", NOTHING)]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

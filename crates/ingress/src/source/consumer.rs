@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::{Catalog, Mount, PollSource};
+use catalog::{Catalog, Mount};
 use connector::{
     Broker, ConnectionValue, LogSink, MessageSource, ResolvedConnection, SourceOptions, check_event_inputs,
 };
@@ -63,7 +63,7 @@ pub(super) struct Plan {
 
 /// The parts of a plan with which a source is opened: if they change, it is opened anew.
 struct Opened {
-    source: String,
+    event: String,
     from_oldest: bool,
     prefetch: usize,
     inputs: Map,
@@ -101,7 +101,11 @@ impl Consumer {
             self.uncopied = None;
             self.enter(SourceState::Connecting, None);
             let end = match self.open(&catalog, mount.clone()).await {
-                Ok((plan, source)) => self.consume(plan, source).await,
+                Ok((plan, mut source)) => {
+                    let end = self.consume(plan, &mut *source).await;
+                    source.release().await;
+                    end
+                }
                 Err(error) => End::Failed(error),
             };
             match end {
@@ -167,7 +171,6 @@ impl Consumer {
         let name = event.call.connection.as_ref().and_then(NameSetting::literal);
         let name = name.ok_or_else(|| wrong(format!("`{}` needs a connection", spec.name)))?;
         let connection = self.ingress.connections.connect(catalog, &name.name).await?;
-        let source = PollSource::of(mount.on(), catalog.registry());
         let (stream, deliver, start) = (&event.stream, event.deliver, event.start);
         let batch = stream.batch.map(|(batch, _)| batch).unwrap_or_default();
         Ok(Plan {
@@ -178,7 +181,7 @@ impl Consumer {
             identity: Identity::of(event),
             opened: Opened {
                 prefetch: batch.max.saturating_mul(2).min(MAX_PREFETCH),
-                source: source.map(|source| source.text().to_owned()).unwrap_or_default(),
+                event: spec.name.to_string(),
                 from_oldest: start.is_some_and(|(start, _)| start == PollStart::All),
                 inputs,
                 connection,
@@ -188,7 +191,7 @@ impl Consumer {
     }
 
     /// Takes messages of an open source.
-    async fn consume(&mut self, mut plan: Plan, mut source: Box<dyn MessageSource>) -> End {
+    async fn consume(&mut self, mut plan: Plan, source: &mut dyn MessageSource) -> End {
         let (mut look_at, mut lag) = (self.now(), None);
         loop {
             let is_due = self.now() >= look_at;
@@ -232,7 +235,7 @@ impl Consumer {
             if self.generation.has_changed().unwrap_or_default() {
                 continue;
             }
-            match self.intake(&plan, &mut *source).await {
+            match self.intake(&plan, source).await {
                 Ok(taken) => {
                     self.works();
                     // The messages come again, here or at the next owner of the shard.
@@ -339,13 +342,14 @@ impl Opened {
             values.iter().map(|(name, value)| (name.to_string(), value.clone())).collect()
         };
         let settings = |opened: &Self| (opened.from_oldest, opened.prefetch);
-        // The broker does not see how messages are read; a source that is closed keeps its messages back for a minute.
+        // The broker does not see how messages are read.
         let inputs = |opened: &Self| -> Vec<(String, value::Value)> {
             let inputs = opened.inputs.iter().filter(|(name, _)| !Reading::INPUTS.contains(&&***name));
             inputs.map(|(name, value)| (name.to_string(), value.clone())).collect()
         };
-        (&self.source, settings(self), inputs(self)) == (&other.source, settings(other), inputs(other))
-            && self.connection.kind == other.connection.kind
+        let connection = |opened: &Self| (opened.connection.kind.clone(), opened.connection.name.clone());
+        (&self.event, settings(self), inputs(self)) == (&other.event, settings(other), inputs(other))
+            && connection(self) == connection(other)
             && values(self) == values(other)
     }
 }

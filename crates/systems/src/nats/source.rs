@@ -240,6 +240,19 @@ impl MessageSource for Source {
         };
         info.map(|info| Some(waiting(info))).map_err(|reason| self.failed(&reason))
     }
+
+    async fn release(&mut self) {
+        let held: Vec<_> =
+            self.first.take().into_iter().chain(self.open.drain().map(|(_, message)| message)).collect();
+        if held.is_empty() || self.link.check().is_err() {
+            return;
+        }
+        for reply in held.iter().filter_map(|message| message.reply.as_ref()) {
+            // Else they come again after `ACK_WAIT`.
+            drop(self.acknowledge(reply, AckKind::Nak(None), false).await);
+        }
+        drop(tokio::time::timeout(ANSWER_TIME, self.link.client.flush()).await);
+    }
 }
 
 fn size(messages: &[jetstream::Message]) -> usize {
