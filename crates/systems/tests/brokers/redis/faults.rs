@@ -83,8 +83,9 @@ async fn a_write_whose_answer_is_lost_has_an_unknown_outcome() {
     call("n").await.expect("it works");
     proxy.swallow(Some(b"INCRBY"));
     let cut = async {
-        // Until the request must have come.
-        drop(tokio::time::timeout(Duration::from_millis(100), std::future::pending::<()>()).await);
+        while !proxy.has_swallowed() {
+            drop(tokio::time::timeout(Duration::from_millis(5), std::future::pending::<()>()).await);
+        }
         proxy.cut();
     };
     let (called, ()) = tokio::join!(call("n"), cut);
