@@ -49,7 +49,7 @@ impl Link {
         if inputs.text("user").is_some() && inputs.text("password").is_none() {
             return Err(inputs.refuse("`user` needs `password`"));
         }
-        let stream = Limited::new(dial(http, connection, (SUBJECT, PORTS), log).await?);
+        let stream = Limited::new(dial(http, connection, (SUBJECT, PORTS), log).await?.0);
         let opened = tokio::time::timeout(CONNECT_TIME, async {
             let link = Self::over(stream).await?;
             link.log_in(inputs).await?;
