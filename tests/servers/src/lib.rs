@@ -16,7 +16,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -154,6 +154,7 @@ pub struct Proxy {
 struct ProxyState {
     /// The bytes by which a piece of what clients send is swallowed.
     swallowed: Mutex<Option<&'static [u8]>>,
+    has_swallowed: AtomicBool,
     connections: Mutex<Vec<TcpStream>>,
 }
 
@@ -169,11 +170,11 @@ impl Proxy {
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else { continue };
-                carry(&client, &server, Some(shared.clone()));
-                carry(&server, &client, None);
-                if let Ok(mut connections) = shared.connections.lock() {
+                if let (Ok(mut connections), Ok(client)) = (shared.connections.lock(), client.try_clone()) {
                     connections.push(client);
                 }
+                carry(&client, &server, Some(shared.clone()));
+                carry(&server, &client, None);
             }
         });
         Ok(Self { port: own, state })
@@ -181,7 +182,14 @@ impl Proxy {
 
     /// Swallows from now on each piece of what clients send that has these bytes; with `None` it carries all of it again.
     pub fn swallow(&self, bytes: Option<&'static [u8]>) {
+        self.state.has_swallowed.store(false, Ordering::Relaxed);
         *self.state.swallowed.lock().unwrap_or_else(PoisonError::into_inner) = bytes;
+    }
+
+    /// True once it has swallowed a piece since [`Proxy::swallow`].
+    #[must_use]
+    pub fn has_swallowed(&self) -> bool {
+        self.state.has_swallowed.load(Ordering::Relaxed)
     }
 
     /// Cuts all connections.
@@ -201,10 +209,12 @@ fn carry(from: &TcpStream, to: &TcpStream, state: Option<Arc<ProxyState>>) {
         let mut buffer = [0; 16 << 10];
         while let Ok(count @ 1..) = from.read(&mut buffer) {
             let Some(bytes) = buffer.get(..count) else { break };
-            let swallowed =
-                |state: &Arc<ProxyState>| *state.swallowed.lock().unwrap_or_else(PoisonError::into_inner);
-            let is_swallowed = |part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
-            if state.as_ref().and_then(swallowed).is_some_and(is_swallowed) {
+            let swallows = |state: &&Arc<ProxyState>| {
+                let swallowed = *state.swallowed.lock().unwrap_or_else(PoisonError::into_inner);
+                swallowed.is_some_and(|part| bytes.windows(part.len()).any(|window| window == part))
+            };
+            if let Some(state) = state.as_ref().filter(swallows) {
+                state.has_swallowed.store(true, Ordering::Relaxed);
                 continue;
             }
             if to.write_all(bytes).is_err() {

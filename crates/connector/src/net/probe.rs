@@ -36,8 +36,10 @@ pub enum Greeting {
     },
     /// It waits for the client, and takes TLS.
     Tls,
-    /// It waits for the client, and takes no TLS, or does not answer.
-    Silent,
+    /// It waits for the client, and takes no TLS.
+    NoTls,
+    /// It sends nothing.
+    NoAnswer,
 }
 
 /// The greetings of servers at which a login failed.
@@ -89,7 +91,7 @@ impl Greetings {
 }
 
 impl Route {
-    /// Connects once more and looks at the greeting, if nobody has done so within a minute. Sends nothing but the begin of TLS to a server
+    /// Connects once more and looks at the greeting, if nobody has done so within a minute. Sends nothing but the start of TLS to a server
     /// that does not greet. Returns `None` if it cannot be reached.
     pub async fn greeting(&self, host: &str) -> Option<Greeting> {
         let now = self.timer.now();
@@ -110,7 +112,8 @@ impl Route {
             Ok(Ok(_)) => Greeting::Tls,
             // A server without TLS sends neither a certificate nor an alert.
             Ok(Err(reason)) if reason.contains("certificate") || reason.contains("alert") => Greeting::Tls,
-            Ok(Err(_)) | Err(_) => Greeting::Silent,
+            Ok(Err(_)) => Greeting::NoTls,
+            Err(_) => Greeting::NoAnswer,
         })
     }
 }
@@ -166,7 +169,7 @@ mod tests {
             let now = begin + jiff::SignedDuration::from_secs(seconds);
             greetings.get((([127, 0, 0, 1], port).into(), host), now, ask).await
         };
-        let (one, other) = (Some(Greeting::Silent), Some(Greeting::Tls));
+        let (one, other) = (Some(Greeting::NoTls), Some(Greeting::Tls));
         let both = tokio::join!(get(1, "a", 0, one), get(1, "a", 0, other));
         assert_eq!((both, asked.get()), ((one, one), 1), "at the same time");
         assert_eq!((get(1, "a", 59, other).await, asked.get()), (one, 1), "later");

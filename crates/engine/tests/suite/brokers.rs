@@ -172,7 +172,7 @@ async fn a_lost_acknowledgement_starts_nothing_more() {
     until(|| engine.ingress().sources().iter().any(|source| source.state == SourceState::Running)).await;
     proxy.swallow(Some(b"+ACK"));
     publish(&mut client, 0..20);
-    until_async(async || !rows(&engine).await.is_empty()).await;
+    until_passing(&[&project], || proxy.has_swallowed()).await;
     proxy.cut();
     proxy.swallow(None);
     settled(&project, &mut client).await;
@@ -201,6 +201,26 @@ async fn a_server_that_ends_or_stands_still_loses_and_repeats_nothing() {
     server.freeze(false).expect("it goes on");
     settled(&project, &mut client).await;
     assert_eq!(numbers(&engine).await, (0..40).collect::<Vec<i64>>());
+    stop(engine).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_source_fails_until_a_try_succeeds() {
+    let Some((mut server, _)) = server() else { return };
+    let project = project_at(server.port, &yaml("", NOTHING));
+    let engine = project.start().await;
+    let source = || engine.ingress().sources().pop().expect("a source");
+    until(|| source().state == SourceState::Running).await;
+    server.kill();
+    until_passing(&[&project], || source().state == SourceState::Failing).await;
+    let is_tried_again = || {
+        let source = source();
+        assert!(source.state == SourceState::Failing && source.error.is_some(), "{source:?}");
+        source.failures >= 4
+    };
+    until_passing(&[&project], is_tried_again).await;
+    server.start_again().expect("it starts");
+    until_passing(&[&project], || source().state == SourceState::Running).await;
     stop(engine).await;
 }
 

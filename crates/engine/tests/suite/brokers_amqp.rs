@@ -40,11 +40,12 @@ fn publish(client: &mut Client, queue: &str, numbers: std::ops::Range<u32>) {
 
 /// Waits until this number of executions is there.
 async fn started(project: &Project, engine: &Engine, count: usize) {
-    until_async(async || {
-        project.clock.advance(std::time::Duration::from_millis(50));
+    let all_started = until_async(async || {
+        // A server that has just started refuses logins for some time, after each of which the consumer pauses longer.
+        project.clock.advance(std::time::Duration::from_millis(250));
         rows(engine).await.len() >= count
-    })
-    .await;
+    });
+    all_started.await;
 }
 
 /// Ends an engine, and checks that it has left no message open.
@@ -79,7 +80,7 @@ async fn a_lost_acknowledgement_starts_nothing_more(server: &mut Server, queue: 
     // `basic.ack`, with the question behind it.
     proxy.swallow(Some(b"\x00\x3c\x00\x50"));
     publish(&mut client, queue, 0..20);
-    started(&project, &engine, 1).await;
+    until_passing(&[&project], || proxy.has_swallowed()).await;
     proxy.cut();
     proxy.swallow(None);
     started(&project, &engine, 20).await;

@@ -29,9 +29,9 @@ impl Family<Kind> for Amqp {
         call: &Call<'_>,
         connection: &ResolvedConnection,
     ) -> Result<Value, ActionError> {
-        let link = self.0.link(connection, Link::open(call.http, connection, call.log)).await?;
-        match kind {
-            Kind::Publish => publish(&link, call).await,
+        let open = Link::open(call.http, connection, call.log);
+        let step = async |link: &Link| match kind {
+            Kind::Publish => publish(link, call).await,
             Kind::ServerInfo => {
                 let info = link.info();
                 Ok(Value::from(Map::from_iter([
@@ -39,7 +39,8 @@ impl Family<Kind> for Amqp {
                     ("version", Value::from(info.version.as_str())),
                 ])))
             }
-        }
+        };
+        self.0.run(connection, open, step).await
     }
 
     async fn open(&self, options: SourceOptions<'_>) -> Result<Box<dyn MessageSource>, ActionError> {

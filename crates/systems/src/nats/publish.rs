@@ -29,9 +29,9 @@ impl Family<Kind> for Nats {
         call: &Call<'_>,
         connection: &ResolvedConnection,
     ) -> Result<Value, ActionError> {
-        let link = self.0.link(connection, Link::open(call.http, connection, call.log)).await?;
-        match kind {
-            Kind::Publish => publish(&link, call).await,
+        let open = Link::open(call.http, connection, call.log);
+        let step = async |link: &Link| match kind {
+            Kind::Publish => publish(link, call).await,
             Kind::ServerInfo => {
                 let info = link.client.server_info();
                 Ok(Value::from(Map::from_iter([
@@ -40,7 +40,8 @@ impl Family<Kind> for Nats {
                     ("jetStream", Value::from(info.jetstream)),
                 ])))
             }
-        }
+        };
+        self.0.run(connection, open, step).await
     }
 
     async fn open(&self, options: SourceOptions<'_>) -> Result<Box<dyn MessageSource>, ActionError> {
