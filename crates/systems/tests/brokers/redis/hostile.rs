@@ -57,9 +57,8 @@ async fn sizes_and_depths_without_a_limit_are_not_awaited() {
 async fn an_answer_without_an_end_ends_within_its_limits() {
     let line = "the connection to the Redis server failed: a line of its reply is longer than 64 KiB";
     answers(&[b'+'; 4096], true, line).await;
-    let many = "the connection to the Redis server failed: a reply has too many values";
-    answers(b"*80000\r\n*80000\r\n", true, &format!("{many}, or too deep lists")).await;
-    answers(&[b"*1\r\n*5000000\r\n".as_slice(), &b":1\r\n".repeat(4000)].concat(), true, many).await;
+    let lists = "the connection to the Redis server failed: a reply has too many values, or too deep lists";
+    answers(&[b"*80000\r\n".as_slice(), &b":1\r\n".repeat(4)].concat(), true, lists).await;
 }
 
 #[tokio::test]
