@@ -180,7 +180,8 @@ impl List {
     fn next_cursor(&self, row: &Value) -> Option<String> {
         let position = [&self.watermark].into_iter().chain(&self.ids);
         let position: Vec<Value> = position.map(|name| row.get(name).unwrap_or_default()).collect();
-        let is_end = position.first().and_then(Value::as_str) == Some("infinity");
+        let written = position.first().and_then(Value::as_str);
+        let is_end = self.dialect == Dialect::Postgres && written == Some("infinity");
         if is_end { None } else { position.into_iter().collect::<Value>().to_stored().ok() }
     }
 
