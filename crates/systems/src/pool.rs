@@ -28,7 +28,7 @@ pub(crate) trait Pooled: Send + Sized + 'static {
 }
 
 /// A session without a command that begins each call and changes nothing, by which a lost connection is noticed.
-#[cfg(any(feature = "mail", feature = "sftp"))]
+#[cfg(feature = "sftp")]
 pub(crate) trait Probed: Pooled {
     /// Asks the server for an answer, with a request that changes nothing. Returns false if none comes.
     fn answers(&mut self) -> impl Future<Output = bool> + Send;
@@ -180,7 +180,8 @@ impl<S: Pooled> Pool<S> {
         idle.is_watched
     }
 
-    fn close_all(&self) {
+    /// Closes all unused sessions.
+    pub(crate) fn close_all(&self) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).sessions.clear();
     }
 }
@@ -209,7 +210,7 @@ impl<S: Pooled> Lease<S> {
     }
 }
 
-#[cfg(any(feature = "mail", feature = "sftp"))]
+#[cfg(feature = "sftp")]
 impl<S: Probed> Lease<S> {
     /// Returns the session of an earlier call; if the server does not answer in it any more, the result of `open`.
     pub(crate) async fn session(
@@ -229,7 +230,7 @@ impl<S: Probed> Lease<S> {
 
 /// The time for the answer of a server to the request that finds out whether it still answers.
 #[cfg(any(feature = "mail", feature = "sftp"))]
-const PROBE_TIME: Duration = Duration::from_secs(5);
+pub(crate) const PROBE_TIME: Duration = Duration::from_secs(5);
 
 /// Closes the unused sessions of a pool until none is left.
 async fn watch<S: Pooled>(pool: Weak<Pool<S>>) {
@@ -268,7 +269,7 @@ mod tests {
         }
     }
 
-    #[cfg(any(feature = "mail", feature = "sftp"))]
+    #[cfg(feature = "sftp")]
     impl Probed for Fake {
         async fn answers(&mut self) -> bool {
             self.answers.load(Ordering::Relaxed)
@@ -373,7 +374,7 @@ mod tests {
         assert_eq!(Arc::strong_count(&server.open), 1, "all end with the connector");
     }
 
-    #[cfg(any(feature = "mail", feature = "sftp"))]
+    #[cfg(feature = "sftp")]
     #[tokio::test]
     async fn a_session_that_does_not_answer_ends_with_all_unused_ones_and_another_is_opened() {
         let (server, values) = (Server::default(), connection("box", "a"));

@@ -168,6 +168,19 @@ impl Server {
         std::fs::rename(written, path)
     }
 
+    /// Deletes a mailbox, as another client would.
+    ///
+    /// # Errors
+    /// The server refuses it.
+    pub fn delete_mailbox(&self, mailbox: &str) -> io::Result<()> {
+        let configuration = self.folder.path().join("server.conf");
+        let mut command = Command::new("doveadm");
+        command.arg("-c").arg(configuration).args(["mailbox", "delete", "-u", USER, mailbox]);
+        let done = command.output()?;
+        let reason = || io::Error::other(String::from_utf8_lossy(&done.stderr).into_owned());
+        if done.status.success() { Ok(()) } else { Err(reason()) }
+    }
+
     /// Makes the server number the messages of a mailbox anew.
     ///
     /// # Errors

@@ -217,6 +217,7 @@ pub struct Http {
     pub(crate) guard: Arc<Guard>,
     pub(crate) host_limits: host_limits::HostLimits,
     pub(crate) hosts: host_health::HostTable,
+    pub(crate) greetings: Arc<crate::net::Greetings>,
     /// Turns to read files for the body of a request.
     encoders: Semaphore,
     file_memory: FileMemory,
@@ -235,7 +236,8 @@ impl Http {
         let host_limits = host_limits::HostLimits::new(options.per_host);
         let hosts = host_health::HostTable::default();
         let (encoders, file_memory) = (Semaphore::new(ENCODERS), FileMemory::default());
-        Ok(Self { client, guard, host_limits, hosts, encoders, file_memory, options })
+        let greetings = Arc::default();
+        Ok(Self { client, guard, host_limits, hosts, greetings, encoders, file_memory, options })
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the guarded client that everybody else is to use")]

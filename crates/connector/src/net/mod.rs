@@ -13,10 +13,11 @@ use model::{ActionError, ErrorKind};
 use tokio::net::TcpStream;
 use url::Url;
 
-use crate::http::{CallOutcome, Gate, HostPolicy, Http, transport_failure};
+use crate::http::{CallOutcome, Gate, HostPolicy, Http, Timer, transport_failure};
 use crate::log::LogSink;
 
 pub use probe::Greeting;
+pub(crate) use probe::Greetings;
 pub use tls::{TlsFiles, secure, tls_config, tls_config_for};
 
 /// Opens connections. It is the only way to a socket, as [`Http`] is for requests.
@@ -52,6 +53,8 @@ pub struct Route {
     is_allowed: bool,
     timeout: Duration,
     gate: Option<Arc<dyn Gate>>,
+    timer: Arc<dyn Timer>,
+    greetings: Arc<Greetings>,
 }
 
 impl Http {
@@ -107,8 +110,15 @@ impl Dialer<'_> {
         http.hosts.record(&url, to.connection, &outcome, http.timer().now());
         let (stream, address) = connected?;
         let is_allowed = http.guard.is_named(to.host, address.ip());
-        let (timeout, gate) = (options.connect_timeout, options.gate.clone());
-        Ok(Dialed { stream, route: Route { address, is_allowed, timeout, gate } })
+        let route = Route {
+            address,
+            is_allowed,
+            timeout: options.connect_timeout,
+            gate: options.gate.clone(),
+            timer: options.timer.clone(),
+            greetings: http.greetings.clone(),
+        };
+        Ok(Dialed { stream, route })
     }
 
     /// Waits until something may leave the process, as before each request. Nothing that takes long may come between this and the

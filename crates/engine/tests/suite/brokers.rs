@@ -209,8 +209,9 @@ async fn a_source_fails_until_a_try_succeeds() {
     let Some((mut server, _)) = server() else { return };
     let project = project_at(server.port, &yaml("", NOTHING));
     let engine = project.start().await;
+    let is_running = || engine.ingress().sources().iter().any(|source| source.state == SourceState::Running);
+    until(is_running).await;
     let source = || engine.ingress().sources().pop().expect("a source");
-    until(|| source().state == SourceState::Running).await;
     server.kill();
     until_passing(&[&project], || source().state == SourceState::Failing).await;
     let is_tried_again = || {
@@ -220,7 +221,7 @@ async fn a_source_fails_until_a_try_succeeds() {
     };
     until_passing(&[&project], is_tried_again).await;
     server.start_again().expect("it starts");
-    until_passing(&[&project], || source().state == SourceState::Running).await;
+    until_passing(&[&project], is_running).await;
     stop(engine).await;
 }
 

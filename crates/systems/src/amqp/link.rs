@@ -76,7 +76,7 @@ impl Link {
         connection: &ResolvedConnection,
         log: &dyn LogSink,
     ) -> Result<Self, ActionError> {
-        let stream = dial(http, connection, (SUBJECT, PORTS), log).await?;
+        let (stream, route) = dial(http, connection, (SUBJECT, PORTS), log).await?;
         let (reader, writer) = tokio::io::split(stream);
         let mut greeting = Greeting { frames: Frames::new(reader), writer };
         let inputs = Inputs(connection);
@@ -84,7 +84,7 @@ impl Link {
         let (agreed, info) = match logged_in.unwrap_or_else(|_| Err(no_login(SUBJECT))) {
             Ok(logged_in) => logged_in,
             Err(error) => {
-                return Err(explained_login(error, http, connection, (SUBJECT, PORTS), log).await);
+                return Err(explained_login(error, connection, route.as_ref()).await);
             }
         };
         let Greeting { frames, writer } = greeting;

@@ -53,7 +53,8 @@ impl Link {
         if inputs.text("user").is_some() && inputs.text("password").is_none() {
             return Err(inputs.refuse("`user` needs `password`"));
         }
-        let stream = Limited::new(dial(http, connection, (SUBJECT, PORTS), log).await?);
+        let (stream, route) = dial(http, connection, (SUBJECT, PORTS), log).await?;
+        let stream = Limited::new(stream);
         let opened = tokio::time::timeout(CONNECT_TIME, async {
             let link = Self::over(stream).await?;
             link.log_in(inputs).await?;
@@ -61,7 +62,7 @@ impl Link {
         });
         match opened.await.unwrap_or_else(|_| Err(no_login(SUBJECT))) {
             Ok(link) => Ok(link),
-            Err(error) => Err(explained_login(error, http, connection, (SUBJECT, PORTS), log).await),
+            Err(error) => Err(explained_login(error, connection, route.as_ref()).await),
         }
     }
 

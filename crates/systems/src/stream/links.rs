@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use connector::net::{Endpoint, TlsFiles, secure, tls_config};
+use connector::net::{Endpoint, Route, TlsFiles, secure, tls_config};
 use connector::{Http, LogSink, ResolvedConnection};
 use model::{ActionError, ErrorKind};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -120,13 +120,13 @@ pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
 
 /// Dials the server of a connection with the inputs `host`, `port`, `tls`, `ca`, `clientCert` and `clientKey`. `ports` are the usual ones
-/// without and with TLS.
+/// without and with TLS. Returns the way to the server with a connection without TLS; with TLS the handshake has shown what it speaks.
 pub(crate) async fn dial(
     http: &Http,
     connection: &ResolvedConnection,
     (subject, ports): (&str, (u16, u16)),
     log: &dyn LogSink,
-) -> Result<Box<dyn Duplex>, ActionError> {
+) -> Result<(Box<dyn Duplex>, Option<Route>), ActionError> {
     let inputs = Inputs(connection);
     let (to, uses_tls) = endpoint(connection, subject, ports);
     let config = match uses_tls {
@@ -136,12 +136,12 @@ pub(crate) async fn dial(
     let dialed = http.dialer().dial(&to, log).await?;
     let Some(config) = config else {
         inputs.check_open(&dialed.route, (subject, "tls: none"), log)?;
-        return Ok(Box::new(dialed.stream));
+        return Ok((Box::new(dialed.stream), Some(dialed.route)));
     };
     let secured = tokio::time::timeout(CONNECT_TIME, secure(dialed.stream, config, to.host)).await;
     let failed = |error| not_sent(network(&format!("the connection to {subject} failed: {error}")));
     match secured.map_err(|_| no_login(subject)).and_then(|secured| secured.map_err(failed)) {
-        Ok(secured) => Ok(Box::new(secured)),
+        Ok(secured) => Ok((Box::new(secured), None)),
         Err(error) => Err(explained(error, &dialed.route, to.host, (SILENT, true)).await),
     }
 }
@@ -166,19 +166,15 @@ fn endpoint<'c>(
 /// Adds the likely cause to the error of a login over a connection that [`dial`] has opened.
 pub(crate) async fn explained_login(
     error: ActionError,
-    http: &Http,
     connection: &ResolvedConnection,
-    (subject, ports): (&str, (u16, u16)),
-    log: &dyn LogSink,
+    route: Option<&Route>,
 ) -> ActionError {
-    let (to, uses_tls) = endpoint(connection, subject, ports);
-    // With TLS the handshake has shown what the server speaks.
-    if uses_tls || error.kind == ErrorKind::Connection {
-        return error;
-    }
-    match http.dialer().dial(&to, log).await {
-        Ok(dialed) => explained(error, &dialed.route, to.host, (SILENT, uses_tls)).await,
-        Err(_) => error,
+    let host = Inputs(connection).text("host").unwrap_or_default();
+    match route {
+        Some(route) if error.kind != ErrorKind::Connection => {
+            explained(error, route, host, (SILENT, false)).await
+        }
+        _ => error,
     }
 }
 

@@ -10,4 +10,5 @@ mod faults;
 mod hostile;
 mod messages;
 mod refusals;
+mod selections;
 mod sessions;

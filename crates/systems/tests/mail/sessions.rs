@@ -17,7 +17,7 @@ const KEPT: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Waits until the log has a number of lines with these words. The server writes it beside its answers.
-async fn until_logged(server: &Server, words: &str, count: usize) {
+pub(crate) async fn until_logged(server: &Server, words: &str, count: usize) {
     let begun = Instant::now();
     loop {
         let found = server.logged(words).expect("a log");

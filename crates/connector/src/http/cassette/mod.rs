@@ -206,7 +206,7 @@ impl Cassette {
         if !state.unmatched.contains(&unmatched) {
             state.unmatched.push(unmatched);
         }
-        let message = format!("the recording has no answer to this call of {line}");
+        let message = format!("the recording has no answer to this call of `{line}`");
         Err(ActionError::new(ErrorKind::Internal, message))
     }
 

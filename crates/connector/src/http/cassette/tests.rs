@@ -276,6 +276,8 @@ fn a_call_without_http_is_replayed_once_without_secrets_and_with_the_begin_of_it
     recorder.record_call(&made(&inputs), &Ok(Value::from(result)));
     let refused = ActionError::new(ErrorKind::Response, format!("{secret} refused")).with_code("23505");
     recorder.record_call(&made(&inputs), &Err(refused));
+    let no_login = ActionError::new(ErrorKind::Connection, "the login is refused".to_owned());
+    recorder.record_call(&made(&inputs), &Err(no_login));
     let text = serde_json::to_string(&recorder.recording()).expect("JSON");
     assert!(!text.contains(secret), "{text}");
     let cassette = Cassette::for_replay(serde_json::from_str(&text).expect("it reads back"));

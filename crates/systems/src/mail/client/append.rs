@@ -8,7 +8,8 @@ use value::{Data, Map, Value};
 
 use super::command::Command;
 use super::header::message_id;
-use super::session::{Access, Session};
+use super::mailbox::Access;
+use super::session::Session;
 use super::{flag_of, input_error, text_of, unknown_outcome};
 use crate::mail::keywords;
 

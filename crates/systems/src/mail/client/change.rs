@@ -6,7 +6,9 @@ use model::{ActionError, ErrorKind};
 use value::{Map, Value};
 
 use super::command::Command;
-use super::session::{Access, Session, uid_of};
+use super::header::Place;
+use super::mailbox::Access;
+use super::session::{Session, uid_of};
 use super::{input_error, missing, numbers, text_of, unknown_outcome};
 use crate::mail::keywords;
 
@@ -28,13 +30,34 @@ pub(super) async fn mark(session: &mut Session, call: &Call<'_>) -> Result<Value
         let message = "nothing is to be marked: give `seen`, `flagged`, `keywords` or `removeKeywords`";
         return Err(input_error(message));
     }
-    session.select(mailbox, Access::Write, Some(uid_validity)).await?;
-    for (word, flags) in [("+FLAGS.SILENT", add), ("-FLAGS.SILENT", remove)] {
+    let stores = [("+FLAGS.SILENT", add), ("-FLAGS.SILENT", remove)];
+    let place = Place { mailbox, uid_validity };
+    session.enter(place, Access::Write).await?;
+    let mut marked = store(session, call, uid, &stores).await;
+    if session.doubts(&marked) {
+        session.enter_anew(place, Access::Write).await?;
+        marked = store(session, call, uid, &stores).await;
+    }
+    // The server takes a number without a message for a good one.
+    let flags = marked?.ok_or_else(|| missing(mailbox, uid))?;
+    let entries = [("uid", Value::from(uid)), ("uidValidity", Value::from(uid_validity)), ("flags", flags)];
+    Ok(Value::from(Map::from_iter(entries)))
+}
+
+/// Changes the flags of a message. Returns all that it has then; `None` if it is not there.
+async fn store(
+    session: &mut Session,
+    call: &Call<'_>,
+    uid: u32,
+    stores: &[(&'static str, Vec<&str>)],
+) -> Result<Option<Value>, ActionError> {
+    for (word, flags) in stores {
         if flags.is_empty() {
             continue;
         }
         call.http.dialer().pass_gate().await;
-        let command = Command::new("UID STORE").plain(format_args!("{uid}")).word(word).flags(flags);
+        let command = Command::new("UID STORE").plain(format_args!("{uid}")).word(word);
+        let command = command.flags(flags.iter().copied());
         session.run(command, |_| Ok(())).await.map_err(unknown_outcome)?;
     }
     let mut flags = None;
@@ -51,10 +74,7 @@ pub(super) async fn mark(session: &mut Session, call: &Call<'_>) -> Result<Value
         Ok(())
     });
     reading.await?;
-    // The server takes a number without a message for a good one.
-    let flags: Value = flags.ok_or_else(|| missing(mailbox, uid))?;
-    let entries = [("uid", Value::from(uid)), ("uidValidity", Value::from(uid_validity)), ("flags", flags)];
-    Ok(Value::from(Map::from_iter(entries)))
+    Ok(flags)
 }
 
 /// `mail.move`.
@@ -64,8 +84,7 @@ pub(super) async fn transfer(session: &mut Session, call: &Call<'_>) -> Result<V
     if to.is_empty() {
         return Err(input_error("`to` is empty"));
     }
-    session.select(mailbox, Access::Write, Some(uid_validity)).await?;
-    let is_there = session.has(uid).await?;
+    let is_there = is_there(session, Place { mailbox, uid_validity }, uid).await?;
     let mut written = None;
     if is_there {
         let moves = session.can("MOVE").await?;
@@ -93,14 +112,25 @@ pub(super) async fn transfer(session: &mut Session, call: &Call<'_>) -> Result<V
 /// `mail.delete`.
 pub(super) async fn delete(session: &mut Session, call: &Call<'_>) -> Result<Value, ActionError> {
     let (uid, uid_validity) = numbers(call.inputs)?;
-    session.select(text_of(call.inputs, "mailbox"), Access::Write, Some(uid_validity)).await?;
-    let is_there = session.has(uid).await?;
+    let place = Place { mailbox: text_of(call.inputs, "mailbox"), uid_validity };
+    let is_there = is_there(session, place, uid).await?;
     if is_there {
         expunges(session).await?;
         call.http.dialer().pass_gate().await;
         expunge(session, uid).await?;
     }
     Ok(Value::from(Map::from_iter([("deleted", is_there)])))
+}
+
+/// True if a message is in a mailbox, which is then selected for changes.
+async fn is_there(session: &mut Session, place: Place<'_>, uid: u32) -> Result<bool, ActionError> {
+    session.enter(place, Access::Write).await?;
+    let mut found = session.find(uid).await;
+    if session.doubts(&found) {
+        session.enter_anew(place, Access::Write).await?;
+        found = session.find(uid).await;
+    }
+    found.map(|found| found.is_some())
 }
 
 /// Checks that the server can delete one message alone, and not all that are marked for it.

@@ -67,6 +67,16 @@ impl Command {
         self.name
     }
 
+    /// True if the command selects a mailbox, whatever the state of the one before.
+    pub(super) fn selects(&self) -> bool {
+        matches!(self.name, "EXAMINE" | "SELECT")
+    }
+
+    /// True if the command changes no message and no mailbox.
+    pub(super) fn only_reads(&self) -> bool {
+        self.selects() || matches!(self.name, "CAPABILITY" | "UID FETCH" | "UID SEARCH")
+    }
+
     /// The pieces. The server asks for each but the first.
     pub(super) fn pieces(&self) -> &[String] {
         &self.pieces

@@ -9,7 +9,8 @@ use model::{ActionError, ErrorKind};
 
 use super::command::Command;
 use super::failure::closed;
-use super::session::{Access, Session};
+use super::mailbox::Access;
+use super::session::Session;
 use super::{flag_of, missing_connection, text_of};
 use crate::mail::{Mail, input_error};
 

@@ -4,6 +4,7 @@
 //! * `command`: commands, in which texts stay texts
 //! * `failure`: errors of the protocol
 //! * `session`: a login, and its commands
+//! * `mailbox`: the mailbox that is selected
 //! * `header`: headers as values
 //! * `structure`: the parts of a message
 //! * `decode`: the encodings of parts
@@ -24,6 +25,7 @@ mod get;
 mod header;
 mod idle;
 mod limited;
+mod mailbox;
 mod search;
 mod session;
 mod structure;
@@ -49,22 +51,38 @@ impl Mail {
 
     async fn work(&self, call: &Call<'_>, connection: &ResolvedConnection) -> Result<Value, ActionError> {
         let mut lease = self.pools.lease(connection, pool::OF_SERVERS).await?;
-        let mut session = lease.session(Session::open(call, connection, &self.subject)).await?;
-        let result = match self.kind {
-            Kind::Search => search::search(&mut session, call).await,
-            Kind::ListReceived => search::received(&mut session, call).await,
-            Kind::Get => get::get(&mut session, call).await,
-            Kind::Mark => change::mark(&mut session, call).await,
-            Kind::Move => change::transfer(&mut session, call).await,
-            Kind::Append => append::append(&mut session, call).await,
-            Kind::Delete => change::delete(&mut session, call).await,
+        let mut session = match lease.session.take() {
+            Some(mut session) => {
+                session.begin();
+                session
+            }
+            None => Session::open(call, connection, &self.subject).await?,
         };
+        let mut result = self.step(&mut session, call).await;
+        if session.is_lost(&result) {
+            // The others have most probably ended with it.
+            lease.pool.close_all();
+            session = Session::open(call, connection, &self.subject).await?;
+            result = self.step(&mut session, call).await;
+        }
         // After an error, unread answers may be left in the session.
         match &result {
             Ok(_) => lease.keep(session),
             Err(_) => session.close().await,
         }
         result
+    }
+
+    async fn step(&self, session: &mut Session, call: &Call<'_>) -> Result<Value, ActionError> {
+        match self.kind {
+            Kind::Search => search::search(session, call).await,
+            Kind::ListReceived => search::received(session, call).await,
+            Kind::Get => get::get(session, call).await,
+            Kind::Mark => change::mark(session, call).await,
+            Kind::Move => change::transfer(session, call).await,
+            Kind::Append => append::append(session, call).await,
+            Kind::Delete => change::delete(session, call).await,
+        }
     }
 }
 

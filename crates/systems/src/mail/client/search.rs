@@ -10,7 +10,8 @@ use value::{Map, Value};
 
 use super::command::Command;
 use super::header::{Place, SUMMARY, Summary};
-use super::session::{Access, Selected, Session};
+use super::mailbox::{Access, Selected};
+use super::session::Session;
 use super::{flag_of, text_of};
 use crate::mail::{day, input_error, keywords};
 

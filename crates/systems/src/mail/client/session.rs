@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use async_imap::Client;
 use async_imap::imap_proto::rfc4315::UidSetMember;
-use async_imap::imap_proto::{
-    AttributeValue, Capability, MailboxDatum, RequestId, Response, ResponseCode, Status,
-};
+use async_imap::imap_proto::{AttributeValue, Capability, RequestId, Response, ResponseCode, Status};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use connector::net::{Endpoint, TlsFiles, secure, tls_config};
@@ -17,13 +15,15 @@ use connector::{Call, ResolvedConnection};
 use futures_util::FutureExt as _;
 use model::{ActionError, ErrorKind};
 use tokio::io::AsyncWriteExt as _;
+use value::Value;
 
 use super::command::Command;
 use super::failure::{Refusal, broken, closed, refused};
 use super::limited::{Excess, Limited, Scan, Wire};
+use super::mailbox::Selection;
 use crate::connection::Inputs;
 use crate::explain::{Protocol, explained};
-use crate::pool::{self, Pooled, Probed};
+use crate::pool::{self, Pooled};
 
 /// The time for an answer of the server, and for sending a piece of data to it.
 pub(super) const ANSWER_TIME: Duration = Duration::from_secs(30);
@@ -46,7 +46,13 @@ pub(in crate::mail) struct Session {
     sent: u64,
     read: u64,
     /// True once a command was sent whose answer is lost or not read.
-    is_broken: bool,
+    pub(super) is_broken: bool,
+    /// True in a session of an earlier call, until the server has answered in this one.
+    is_unchecked: bool,
+    /// True in a session of an earlier call, until a command is sent in this one that changes something.
+    may_repeat: bool,
+    /// The mailbox that is selected.
+    pub(super) selection: Option<Selection>,
     capabilities: Option<Vec<String>>,
 }
 
@@ -59,25 +65,12 @@ impl Pooled for Session {
     }
 }
 
-impl Probed for Session {
-    async fn answers(&mut self) -> bool {
-        self.run(Command::new("NOOP"), |_| Ok(())).await.is_ok()
-    }
-}
-
-/// The state of a mailbox that was selected.
-pub(super) struct Selected {
-    pub uid_validity: u32,
-    /// The number that the next message gets; `None` if the server does not tell.
-    pub uid_next: Option<u32>,
-    /// The number of messages.
-    pub exists: u32,
-}
-
 /// The good end of a command.
 pub(super) struct Done {
     /// The numbering and the number of a message that the command has written, if the server tells it.
     pub written: Option<(u32, u32)>,
+    /// True if a mailbox is selected that can only be read.
+    pub is_read_only: bool,
 }
 
 impl Session {
@@ -138,7 +131,31 @@ impl Session {
 
     pub(super) fn new(subject: &str, wire: Box<dyn Wire>) -> Self {
         let client = Client::new(Limited { stream: wire, watch: Scan::default() });
-        Self { subject: subject.into(), client, sent: 0, read: 0, is_broken: false, capabilities: None }
+        Self {
+            subject: subject.into(),
+            client,
+            sent: 0,
+            read: 0,
+            is_broken: false,
+            is_unchecked: false,
+            may_repeat: false,
+            selection: None,
+            capabilities: None,
+        }
+    }
+
+    /// Begins another call in the session, whose connection may have been lost meanwhile.
+    pub(super) fn begin(&mut self) {
+        (self.is_unchecked, self.may_repeat) = (true, true);
+        if let Some(selection) = &mut self.selection {
+            selection.is_kept = true;
+        }
+    }
+
+    /// True if a call has failed because the connection of an earlier one was lost. Nothing was changed, so it may run again in another.
+    pub(super) fn is_lost(&self, result: &Result<Value, ActionError>) -> bool {
+        let broke = matches!(result, Err(error) if error.kind == ErrorKind::Network);
+        self.is_broken && self.may_repeat && (broke || self.is_unchecked)
     }
 
     /// Reads the greeting. Returns false if the server takes the client for logged in.
@@ -231,11 +248,12 @@ impl Session {
         tag: &RequestId,
         mut take: impl FnMut(&Response<'_>) -> Result<(), ActionError>,
     ) -> Result<Done, ActionError> {
-        let (mut written, subject) = (None, self.subject.clone());
+        let (mut written, mut is_other, subject) = (None, false, self.subject.clone());
         for _ in 0..MAX_ANSWERS {
             let step = self.answer(|answer| match answer {
                 Response::Done { tag: of, status: Status::Ok, outcome } if of == tag => {
-                    Ok(Some(written_of(outcome.code.as_ref())))
+                    let is_read_only = matches!(outcome.code, Some(ResponseCode::ReadOnly));
+                    Ok(Some(Done { written: written_of(outcome.code.as_ref()).or(written), is_read_only }))
                 }
                 Response::Done { tag: of, status, outcome } if of == tag => {
                     Err((refused(&subject, command.name(), status, outcome), false))
@@ -246,13 +264,19 @@ impl Session {
                 other => {
                     if let Response::Data { outcome, .. } = other {
                         written = written_of(outcome.code.as_ref()).or(written);
+                        is_other |= is_other_mailbox(outcome.code.as_ref());
                     }
                     take(other).map(|()| None).map_err(|error| (error, true))
                 }
             });
             match step.await? {
                 Ok(None) => {}
-                Ok(Some(own)) => return Ok(Done { written: own.or(written) }),
+                Ok(Some(done)) => {
+                    if is_other {
+                        self.selection = None;
+                    }
+                    return Ok(done);
+                }
                 Err((error, breaks)) => {
                     self.is_broken |= breaks;
                     return Err(error);
@@ -267,18 +291,43 @@ impl Session {
         ActionError::new(ErrorKind::Limit, format!("{} does not end its answers", self.subject))
     }
 
-    /// Sends a command, each piece when the server asks for it. Returns its tag.
+    /// Sends a command, each piece when the server asks for it. Returns its tag. In a session of an earlier call a `NOOP` goes first.
     pub(super) async fn send(&mut self, command: &Command) -> Result<RequestId, ActionError> {
-        self.sent += 1;
-        let tag = RequestId(format!("C{}", self.sent));
+        // A server may carry out other commands before it has looked what has changed in the mailbox, so they wait for that.
+        let mut line = String::new();
+        if self.is_unchecked && command.selects() {
+            line = format!("{} NOOP\r\n", self.tag().0);
+        } else if self.is_unchecked {
+            self.check().await?;
+        }
+        self.may_repeat &= command.only_reads();
+        let tag = self.tag();
         let mut pieces = command.pieces().iter();
         let first = pieces.next().map(String::as_str).unwrap_or_default();
-        self.send_line(&format!("{} {first}", tag.0)).await?;
+        line.push_str(&format!("{} {first}\r\n", tag.0));
+        self.send_bytes(line.as_bytes()).await?;
         for piece in pieces {
             self.question(command, &tag).await?;
             self.send_line(piece).await?;
         }
         Ok(tag)
+    }
+
+    /// Finds out whether the server still answers, and whether the selected mailbox has its numbering.
+    async fn check(&mut self) -> Result<(), ActionError> {
+        let (noop, tag, was_selected) = (Command::new("NOOP"), self.tag(), self.selection.is_some());
+        self.send_line(&format!("{} NOOP", tag.0)).await?;
+        self.end_of(&noop, &tag, |_| Ok(())).await?;
+        if was_selected && self.selection.is_none() {
+            let message = format!("{} has numbered the messages anew", self.subject);
+            return Err(ActionError::new(ErrorKind::Response, message).with_code("UIDVALIDITY"));
+        }
+        Ok(())
+    }
+
+    fn tag(&mut self) -> RequestId {
+        self.sent += 1;
+        RequestId(format!("C{}", self.sent))
     }
 
     /// Waits until the server asks for the next piece of a command.
@@ -315,7 +364,7 @@ impl Session {
         let failed = match tokio::time::timeout(ANSWER_TIME, sending).await {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) => broken(&self.subject, &error),
-            Err(_) => silent(&self.subject),
+            Err(_) => silent(&self.subject, ANSWER_TIME),
         };
         self.is_broken = true;
         Err(failed)
@@ -323,11 +372,12 @@ impl Session {
 
     /// Reads the next answer, for which the server has its time.
     async fn answer<T>(&mut self, read: impl FnOnce(&Response<'_>) -> T) -> Result<T, ActionError> {
-        match tokio::time::timeout(ANSWER_TIME, self.next(read)).await {
+        let limit = if self.is_unchecked { pool::PROBE_TIME } else { ANSWER_TIME };
+        match tokio::time::timeout(limit, self.next(read)).await {
             Ok(answer) => answer,
             Err(_) => {
                 self.is_broken = true;
-                Err(silent(&self.subject))
+                Err(silent(&self.subject, limit))
             }
         }
     }
@@ -341,6 +391,7 @@ impl Session {
         let failed = match answer {
             // The parser and the scan in front of it agree on the end of each answer.
             Ok(Some(answer)) if self.read <= self.client.get_ref().watch.complete => {
+                self.is_unchecked &= !matches!(answer.parsed(), Response::Done { .. });
                 return Ok(read(answer.parsed()));
             }
             Ok(Some(_)) => broken(&self.subject, &std::io::Error::other(Excess::Form)),
@@ -349,57 +400,6 @@ impl Session {
         };
         self.is_broken = true;
         Err(failed)
-    }
-
-    /// Selects a mailbox, and compares its `UIDVALIDITY` with that of the step.
-    pub(super) async fn select(
-        &mut self,
-        mailbox: &str,
-        access: Access,
-        uid_validity: Option<u32>,
-    ) -> Result<Selected, ActionError> {
-        let name = if access == Access::Read { "EXAMINE" } else { "SELECT" };
-        let (mut validity, mut uid_next, mut exists, mut is_read_only) = (None, None, 0, false);
-        let selecting = self.run(Command::new(name).mailbox(mailbox), |answer| {
-            match answer {
-                Response::MailboxData(MailboxDatum::Exists(count)) => exists = *count,
-                Response::Data { outcome, .. } => match outcome.code {
-                    Some(ResponseCode::UidValidity(number)) => validity = Some(number),
-                    Some(ResponseCode::UidNext(number)) => uid_next = Some(number),
-                    Some(ResponseCode::ReadOnly) => is_read_only = true,
-                    _ => {}
-                },
-                _ => {}
-            }
-            Ok(())
-        });
-        selecting.await?;
-        let response = |message| ActionError::new(ErrorKind::Response, message);
-        let found = validity.ok_or_else(|| {
-            response(format!("{} gives the messages of `{mailbox}` no lasting numbers", self.subject))
-        })?;
-        if let Some(expected) = uid_validity.filter(|expected| *expected != found) {
-            let message = format!(
-                "`{mailbox}` has the numbering {found} now, and not {expected}: its messages have other numbers, so search again"
-            );
-            return Err(response(message).with_code("UIDVALIDITY"));
-        }
-        if access == Access::Write && is_read_only {
-            return Err(response(format!("`{mailbox}` can only be read")).with_code("READ-ONLY"));
-        }
-        Ok(Selected { uid_validity: found, uid_next, exists })
-    }
-
-    /// True if a message is in the mailbox that is selected.
-    pub(super) async fn has(&mut self, uid: u32) -> Result<bool, ActionError> {
-        let mut found = false;
-        let command = Command::new("UID FETCH").plain(format_args!("{uid}")).word("(UID)");
-        let looking = self.run(command, |answer| {
-            found |= matches!(answer, Response::Fetch(_, values) if uid_of(values) == Some(uid));
-            Ok(())
-        });
-        looking.await?;
-        Ok(found)
     }
 
     /// True if the server can do what has this name.
@@ -429,19 +429,17 @@ impl Session {
     }
 }
 
-/// The use of a mailbox that is selected.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
-    Read,
-    Write,
-}
-
 /// The number of the message that the values are of.
 pub(super) fn uid_of(values: &[AttributeValue<'_>]) -> Option<u32> {
     values.iter().find_map(|value| match value {
         AttributeValue::Uid(uid) => Some(*uid),
         _ => None,
     })
+}
+
+/// True for what a server tells when a mailbox is selected: the selection is no longer the one that is known.
+fn is_other_mailbox(code: Option<&ResponseCode<'_>>) -> bool {
+    matches!(code, Some(ResponseCode::UidValidity(_) | ResponseCode::ReadOnly))
 }
 
 fn written_of(code: Option<&ResponseCode<'_>>) -> Option<(u32, u32)> {
@@ -474,12 +472,12 @@ async fn encrypted(
             let message = format!("the connection to {subject} cannot be encrypted: {error}");
             Err(ActionError::new(ErrorKind::Network, message))
         }
-        Err(_) => Err(silent(subject)),
+        Err(_) => Err(silent(subject, ANSWER_TIME)),
     }
 }
 
-fn silent(subject: &str) -> ActionError {
-    let limit = text::units::format_duration(ANSWER_TIME);
+fn silent(subject: &str, limit: Duration) -> ActionError {
+    let limit = text::units::format_duration(limit);
     ActionError::new(ErrorKind::Timeout, format!("{subject} did not answer within {limit}"))
 }
 

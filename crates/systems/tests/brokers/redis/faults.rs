@@ -117,7 +117,7 @@ async fn a_step_that_ends_before_its_answer_leaves_a_new_connection_to_the_next(
     }
     proxy.swallow(None);
     let called = tokio::time::timeout(Duration::from_secs(5), call()).await.expect("it is dialled anew");
-    assert_eq!(called.expect("it works").get("value"), Some("2".into()));
+    assert_eq!(called.expect("it works").get("value"), Some(2.into()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
