@@ -67,6 +67,7 @@ impl<'f> Ours<'f> {
             inputs: &inputs,
             connection: Some(&self.connection),
             idempotency_key: &key,
+            may_repeat: false,
             memory: &memory,
             answers: &UncountedAnswers,
             http: &self.http,

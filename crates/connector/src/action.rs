@@ -181,6 +181,8 @@ pub struct Call<'a> {
     /// Identical for every attempt at this step; sent as `Idempotency-Key` with each request that may change
     /// something.
     pub idempotency_key: &'a str,
+    /// True if an earlier attempt at this step may have had its effect.
+    pub may_repeat: bool,
     /// The memory for files that the call loads.
     pub memory: &'a Reserved,
     /// The memory for the answers that the call reads.

@@ -186,6 +186,7 @@ pub(crate) fn call<'a>(
         inputs,
         connection,
         idempotency_key,
+        may_repeat: false,
         memory: &NOTHING,
         answers: &UncountedAnswers,
         http,

@@ -153,6 +153,7 @@ async fn round_trips(name: &str) -> usize {
             inputs: &inputs,
             connection: Some(&connection),
             idempotency_key: "execution.step",
+            may_repeat: false,
             memory: &Reserved::nothing(),
             answers: &UncountedAnswers,
             files: FileAccess::in_memory(),

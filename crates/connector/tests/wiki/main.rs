@@ -77,6 +77,7 @@ impl Wiki {
                 inputs: &inputs,
                 connection: Some(connection),
                 idempotency_key: "execution.step",
+                may_repeat: false,
                 memory: &Reserved::nothing(),
                 answers: &UncountedAnswers,
                 http: &self.http,

@@ -159,6 +159,11 @@ async fn a_new_or_changed_row_starts_one_execution() {
             Some(r#"{"id":2,"total":21,"changed_at":"2026-03-02 08:02:30"}"#),
         ),
         ("insert into orders values (4, 40, null)", None),
+        ("insert into orders values (5, 50, 'soon'), (6, 60, 1772438550)", None),
+        (
+            "insert into orders values (7, 70, '2026-03-02 08:05:30')",
+            Some(r#"{"id":7,"total":70,"changed_at":"2026-03-02 08:05:30"}"#),
+        ),
     ];
     let mut expected = Vec::new();
     for ((sql, record), poll) in changes.into_iter().zip(2..) {

@@ -249,6 +249,7 @@ impl Requester<'_> {
             inputs: &inputs,
             connection: connection.as_ref(),
             idempotency_key: "",
+            may_repeat: false,
             memory: &memory,
             answers: &self.answers,
             http: &self.ingress.context.http,
@@ -476,9 +477,12 @@ impl Position {
     }
 }
 
-/// The part of a result that becomes records, with a line in the log if some cannot.
+/// The part of a result that becomes records, with a line in the log if some cannot, or if the action says that it has left some out.
 fn page(polled: &PolledEvent, event: &str, result: &Value) -> Result<Vec<Record>, String> {
     let (page, problems) = polled.records(result)?;
+    if let Some(problem) = result.get("leftOut").as_ref().and_then(Value::as_str) {
+        tracing::warn!(event, problem, "a poll left records out");
+    }
     if let Some(problem) = problems.first() {
         tracing::warn!(event, records = problems.len(), problem, "a poll left records out");
     }

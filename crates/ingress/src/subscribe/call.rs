@@ -374,6 +374,7 @@ impl Ingress {
             inputs: &inputs,
             connection: connection.as_ref(),
             idempotency_key: &about.id,
+            may_repeat: false,
             memory: &memory,
             answers: &self.context.answer_memory(&share),
             http: &self.context.http,

@@ -263,6 +263,7 @@ impl Connections {
                 inputs: &inputs,
                 connection: Some(&connection),
                 idempotency_key: "",
+                may_repeat: false,
                 memory: &Reserved::nothing(),
                 answers: &self.context.answer_memory(&share),
                 http: &self.context.http,

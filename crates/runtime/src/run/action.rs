@@ -104,6 +104,7 @@ impl Run {
             inputs: &inputs,
             connection: connection.as_ref(),
             idempotency_key: &idempotency_key,
+            may_repeat: attempt > 1 || self.journal.may_have_begun(key),
             memory: &memory,
             answers: &answers,
             http: &self.context.http,

@@ -1,5 +1,6 @@
 //! A worker, from the side of the daemon: it answers what the worker reads, and passes on what it writes.
 
+use std::cell::Cell;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -66,8 +67,8 @@ impl Parts {
         let left = time_left.map(|left| left.saturating_sub(began.elapsed()));
         let (sender, parts) = mpsc::channel(WAITING);
         let stop = Arc::new(OnceLock::new());
-        let exchange =
-            Exchange { inputs, time: left.unwrap_or(MAX_TIME).min(MAX_TIME), stop: stop.clone(), sender };
+        let time = left.unwrap_or(MAX_TIME).min(MAX_TIME);
+        let exchange = Exchange { inputs, time, stop: stop.clone(), current: Cell::new(0), sender };
         // The thread lives as long as the worker, which dies with it.
         tokio::task::spawn_blocking(move || exchange.run(&job, permit));
         Ok(Self { parts, stop })
@@ -93,6 +94,8 @@ struct Exchange {
     inputs: Vec<Input>,
     time: Duration,
     stop: Arc<OnceLock<TaskStop>>,
+    /// The input that was read last.
+    current: Cell<usize>,
     sender: mpsc::Sender<Result<Part, ActionError>>,
 }
 
@@ -149,6 +152,7 @@ impl Exchange {
     }
 
     fn read(&self, input: usize, offset: u64, count: usize, buffer: &mut [u8]) -> Result<usize, ActionError> {
+        self.current.set(input);
         let input = self.inputs.get(input).ok_or_else(broken)?;
         let mut read = 0;
         while let Some(rest) = buffer.get_mut(read..count).filter(|rest| !rest.is_empty()) {
@@ -162,7 +166,7 @@ impl Exchange {
     }
 
     fn describe(&self, error: &TaskError) -> ActionError {
-        let name = self.inputs.first().map_or("the document", |input| &*input.info.name);
+        let name = self.inputs.get(self.current.get()).map_or("the document", |input| &*input.info.name);
         let (kind, message) = match error {
             TaskError::Start(_) => (ErrorKind::Internal, error.to_string()),
             TaskError::TimedOut if self.time < MAX_TIME => {

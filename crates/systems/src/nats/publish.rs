@@ -41,7 +41,7 @@ impl Family<Kind> for Nats {
                 ])))
             }
         };
-        self.0.run(connection, open, step).await
+        Box::pin(self.0.run(connection, open, step)).await
     }
 
     async fn open(&self, options: SourceOptions<'_>) -> Result<Box<dyn MessageSource>, ActionError> {

@@ -91,7 +91,8 @@ pub(super) fn describe(
                 "`metadata.{name}` has characters beyond ASCII, which no store takes"
             )));
         }
-        request.set_header(&format!("{METADATA}{name}"), value)?;
+        let set = request.set_header(&format!("{METADATA}{name}"), value);
+        set.map_err(|error| input_error(format!("`metadata.{name}`: {}", error.message)))?;
     }
     if bucket.flag("create") {
         request.set_header(&format!("{METADATA}{MARK}"), &mark(bucket).into())?;

@@ -20,7 +20,7 @@ use value::Value;
 use crate::pool::Pools;
 
 #[cfg(feature = "sftp")]
-use client::{Arrivals, Session};
+use client::{Arrivals, Moves, Session};
 
 /// The longest time for which a file must stay the same.
 const MAX_SETTLE: Duration = Duration::from_secs(24 * 60 * 60);
@@ -28,10 +28,11 @@ const MAX_SETTLE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Adds the connector.
 pub(crate) fn register(registry: Registry) -> Result<Registry, Box<Report>> {
     #[cfg(feature = "sftp")]
-    let (arrivals, pools) = (Arc::new(Arrivals::default()), Arc::new(Pools::default()));
+    let (arrivals, moves, pools) =
+        (Arc::new(Arrivals::default()), Arc::new(Moves::default()), Arc::new(Pools::default()));
     let build = |kind: Kind, specify: fn(ActionSpec) -> ActionSpec| {
         #[cfg(feature = "sftp")]
-        let (arrivals, pools) = (arrivals.clone(), pools.clone());
+        let (arrivals, moves, pools) = (arrivals.clone(), moves.clone(), pools.clone());
         move |spec: ActionSpec, subject: &str| {
             let action = Sftp {
                 kind,
@@ -39,6 +40,8 @@ pub(crate) fn register(registry: Registry) -> Result<Registry, Box<Report>> {
                 subject: subject.to_owned(),
                 #[cfg(feature = "sftp")]
                 arrivals: arrivals.clone(),
+                #[cfg(feature = "sftp")]
+                moves: moves.clone(),
                 #[cfg(feature = "sftp")]
                 pools: pools.clone(),
             };
@@ -86,6 +89,8 @@ struct Sftp {
     subject: String,
     #[cfg(feature = "sftp")]
     arrivals: Arc<Arrivals>,
+    #[cfg(feature = "sftp")]
+    moves: Arc<Moves>,
     #[cfg(feature = "sftp")]
     pools: Arc<Pools<Session>>,
 }

@@ -149,11 +149,7 @@ pub(super) fn rename(spec: ActionSpec) -> ActionSpec {
         result: Some("`{path, repeated}`".to_owned()),
         results: object([
             field("path", ResultType::Text, "The new path."),
-            field(
-                "repeated",
-                ResultType::Boolean,
-                "True if only the new path was there: an earlier attempt has moved it.",
-            ),
+            field("repeated", ResultType::Boolean, "True if an earlier attempt of the step has moved it."),
         ]),
         ..spec
     }

@@ -23,6 +23,8 @@ const UNIQUE_INDEXES: &str = "select s.index_name as found, coalesce(s.column_na
      left join information_schema.columns c on c.table_schema = s.table_schema and c.table_name = s.table_name \
      and c.column_name = s.column_name \
      where s.table_schema = coalesce(?, database()) and s.table_name = ? and s.non_unique = 0";
+/// The SQLSTATE with which PostgreSQL refuses a statement that would update a row twice.
+const UPDATED_TWICE: &str = "21000";
 /// The largest number of columns in the indexes of a table of MySQL: 64 of 16.
 const MAX_INDEXED: usize = 1_024;
 
@@ -157,7 +159,6 @@ impl<'a> Insert<'a> {
         totals: &mut Totals,
     ) -> Result<(), Failure> {
         let is_first = totals.rows == 0;
-        let is_derived = self.columns.is_none();
         let columns = columns.get_or_insert_with(|| {
             let first = rows.first().into_iter().flat_map(Map::keys);
             first.map(|name| (name.to_owned(), name.to_owned())).collect()
@@ -165,7 +166,7 @@ impl<'a> Insert<'a> {
         if columns.is_empty() {
             return Err(input_error("the rows have no fields").into());
         }
-        check_fields(rows, columns, (is_first, is_derived), totals.rows)?;
+        check_fields(rows, columns, self.columns.is_none(), totals.rows)?;
         if is_first
             && self.dialect == Dialect::Mysql
             && self.on_conflict != OnConflict::Error
@@ -177,13 +178,44 @@ impl<'a> Insert<'a> {
         let most = (self.dialect.max_values() / columns.len()).max(1);
         for (index, part) in rows.chunks(most).enumerate() {
             let begin = totals.rows + index * most;
-            let statement = self.statement(part, columns, begin);
-            let mut none = RowSink::new(Form::Rows { max: 0 }, usize::MAX, call.answers);
-            let done = session.run(&statement, &mut none).await?;
-            totals.affected += done.affected;
+            totals.affected += self.run_statement(session, call, part, (columns, begin)).await?;
         }
         totals.rows += rows.len();
         Ok(())
+    }
+
+    /// Inserts the rows of a statement. Returns the number of affected rows.
+    ///
+    /// A statement of PostgreSQL updates no row twice, unlike those of the others. Only the server knows which keys are equal, so its
+    /// rows go one by one after it has said so: the last of several rows with a key counts, whatever the size of the batches.
+    async fn run_statement(
+        &self,
+        session: &mut dyn Session,
+        call: &Call<'_>,
+        rows: &[Map],
+        (columns, begin): (&[(String, String)], usize),
+    ) -> Result<u64, Failure> {
+        let mut none = RowSink::new(Form::Rows { max: 0 }, usize::MAX, call.answers);
+        let whole = self.statement(rows, columns, begin);
+        let may_meet = self.dialect == Dialect::Postgres && self.on_conflict == OnConflict::Update;
+        if !may_meet || rows.len() == 1 {
+            return Ok(session.run(&whole, &mut none).await?.affected);
+        }
+        session.run(&Bound::plain("savepoint cogwork_batch"), &mut none).await?;
+        let mut affected = 0;
+        match session.run(&whole, &mut none).await {
+            Ok(done) => affected = done.affected,
+            Err(failure) if failure.error.code.as_deref() == Some(UPDATED_TWICE) => {
+                session.run(&Bound::plain("rollback to savepoint cogwork_batch"), &mut none).await?;
+                for (index, row) in rows.iter().enumerate() {
+                    let one = self.statement(std::slice::from_ref(row), columns, begin + index);
+                    affected += session.run(&one, &mut none).await?.affected;
+                }
+            }
+            Err(failure) => return Err(failure),
+        }
+        session.run(&Bound::plain("release savepoint cogwork_batch"), &mut none).await?;
+        Ok(affected)
     }
 
     /// Refuses a key that MySQL would not keep. Its statements do not name the key: each unique index counts, and without one a repeated row is
@@ -290,30 +322,31 @@ struct Totals {
     affected: u64,
 }
 
-/// Finds fields that the columns do not have, and columns that no row has: misspelt names would go unnoticed.
+/// Refuses rows whose fields differ: a value would be lost, or a null written that nobody gave, in place of a default or over a value.
+/// With named columns, further fields are left out on purpose.
 fn check_fields(
     rows: &[Map],
     columns: &[(String, String)],
-    (is_first, is_derived): (bool, bool),
+    is_derived: bool,
     before: usize,
 ) -> Result<(), ActionError> {
-    if is_derived {
-        for (index, row) in rows.iter().enumerate() {
-            let known = |name: &&str| columns.iter().any(|(_, field)| field == name);
-            if let Some(other) = row.keys().find(|name| !known(name)) {
-                let number = before + index + 1;
-                return Err(input_error(format!(
-                    "row {number} has the field `{other}`, which the first row lacks; name the `columns`"
-                )));
-            }
-        }
-    } else if is_first {
-        let absent = columns.iter().find(|(_, field)| !rows.iter().any(|row| row.contains_key(field)));
-        if let Some((column, field)) = absent {
-            let has: Vec<&str> = rows.first().into_iter().flat_map(Map::keys).collect();
+    for (number, row) in (before + 1..).zip(rows) {
+        if let Some((column, field)) = columns.iter().find(|(_, field)| !row.contains_key(field)) {
+            let owner = match is_derived {
+                true => ", which the first row has".to_owned(),
+                false => format!(" for the column `{column}`"),
+            };
+            let has: Vec<&str> = row.keys().collect();
             return Err(input_error(format!(
-                "no row has the field `{field}` for the column `{column}`; the first one has `{}`",
+                "row {number} lacks the field `{field}`{owner}; it has `{}`. Write `{field}: null` for no value, or insert such rows \
+                 with a step of their own, in which the column keeps its value or gets its default",
                 has.join("`, `")
+            )));
+        }
+        let known = |name: &&str| columns.iter().any(|(_, field)| field == name);
+        if is_derived && let Some(other) = row.keys().find(|name| !known(name)) {
+            return Err(input_error(format!(
+                "row {number} has the field `{other}`, which the first row lacks; give it to every row, or name the `columns`"
             )));
         }
     }

@@ -1,7 +1,7 @@
 //! `sql.listRows`: the rows of a table by a column that tells when they were written, for events.
 
 use connector::Call;
-use model::{ActionError, ErrorKind};
+use model::{ActionError, LogLevel};
 use value::instant::Instant;
 use value::{Map, Value};
 
@@ -14,6 +14,10 @@ use super::statement::Dialect;
 
 /// The rows of a page.
 const PAGE: usize = 1_000;
+/// The rows of which the first one with a date or time is the newest.
+const NEWEST: usize = 100;
+/// The characters of a value in a message.
+const SHOWN: usize = 60;
 
 /// The inputs of a call, checked.
 pub(super) struct List {
@@ -21,7 +25,10 @@ pub(super) struct List {
     watermark: String,
     ids: Vec<String>,
     is_newest: bool,
+    is_open: bool,
     statement: Bound,
+    /// Finds a row that the statement does not, since SQLite reads no date or time in it.
+    unread: Option<Bound>,
 }
 
 impl List {
@@ -45,8 +52,17 @@ impl List {
             watermark,
             ids,
             is_newest,
-            statement: Bound { sql: String::new(), values: Vec::new() },
+            is_open: text("after").is_empty(),
+            statement: Bound::plain(""),
+            unread: None,
         };
+        if dialect == Dialect::Sqlite && text("cursor").is_empty() && (is_newest || !list.is_open) {
+            let watermark = dialect.quoted(&list.watermark);
+            let readable = readable(&watermark);
+            list.unread = Some(Bound::plain(&format!(
+                "select {watermark} from {table} where {watermark} is not null and not ({readable}) limit 1"
+            )));
+        }
         list.statement = list.select(&table, &texts("columns"), text("after"), text("cursor"))?;
         Ok(list)
     }
@@ -85,9 +101,13 @@ impl List {
                 }
                 // Its times are texts of several forms.
                 Dialect::Sqlite => {
-                    format!("julianday({watermark}) >= julianday({})", bind("after", at.to_string().into()))
+                    let at = bind("after", at.to_string().into());
+                    format!("{} and julianday({watermark}) >= julianday({at})", readable(&watermark))
                 }
             });
+        }
+        if self.is_newest && self.dialect == Dialect::Sqlite {
+            conditions.push(readable(&watermark));
         }
         if !cursor.is_empty() {
             let wrong = || input_error("`cursor` is not one that this action has given");
@@ -101,7 +121,7 @@ impl List {
             conditions.push(format!("({watermark}, {}) > ({})", ids.join(", "), position.join(", ")));
         }
         let (order, limit) = match self.is_newest {
-            true => (format!("{watermark} desc"), 1),
+            true => (format!("{watermark} desc"), NEWEST),
             false => (format!("{watermark}, {}", ids.join(", ")), PAGE),
         };
         let conditions = conditions.join(" and ");
@@ -120,42 +140,92 @@ impl List {
         }
     }
 
-    /// Reads a page of rows, oldest first.
+    /// Reads a page of rows, oldest first. A row without a date or time is left out: it must not keep the others away.
     pub(super) async fn read(&self, session: &mut dyn Session, call: &Call<'_>) -> Result<Value, Failure> {
-        let mut rows = RowSink::new(Form::Rows { max: PAGE }, call.http.options().max_response, call.answers);
-        session.run(&self.statement, &mut rows).await?;
-        let [(_, rows), _] = rows.into_rows();
+        let rows = found(session, call, &self.statement).await?;
         let rows = rows.as_list().unwrap_or_default();
+        let unread = match &self.unread {
+            Some(statement) => found(session, call, statement).await?,
+            None => Value::Null,
+        };
+        let mut left_out: Vec<Value> = Vec::new();
         let mut records = Vec::with_capacity(rows.len());
         for row in rows {
-            records.push(self.record(row)?);
+            let written = row.get(&self.watermark).unwrap_or_default();
+            match instant(&written) {
+                Some(at) => records.push(self.record(row, at)),
+                None => left_out.push(written),
+            }
+        }
+        left_out
+            .extend(unread.as_list().unwrap_or_default().iter().filter_map(|row| row.get(&self.watermark)));
+        if self.is_newest {
+            records.truncate(1);
         }
         let last = rows.last().filter(|_| rows.len() == PAGE && !self.is_newest);
-        let next = last.and_then(|row| {
-            let position =
-                [&self.watermark].into_iter().chain(&self.ids).map(|name| row.get(name).unwrap_or_default());
-            position.collect::<Value>().to_stored().ok()
-        });
-        let entries = [("rows", Value::from(records)), ("nextCursor", next.map_or(Value::Null, Value::from))];
+        let next = last.and_then(|row| self.next_cursor(row));
+        let problem = left_out.first().map(|value| self.problem(value, records.is_empty())).transpose()?;
+        if let Some(problem) = &problem {
+            call.log.line(LogLevel::Warn, problem);
+        }
+        let entries = [
+            ("rows", Value::from(records)),
+            ("nextCursor", next.map_or(Value::Null, Value::from)),
+            ("leftOut", problem.map_or(Value::Null, Value::from)),
+        ];
         Ok(Value::from(Map::from_iter(entries)))
     }
 
+    /// The position behind a row; `None` if only rows without a time follow, which are the last ones of PostgreSQL.
+    fn next_cursor(&self, row: &Value) -> Option<String> {
+        let position = [&self.watermark].into_iter().chain(&self.ids);
+        let position: Vec<Value> = position.map(|name| row.get(name).unwrap_or_default()).collect();
+        let written = position.first().and_then(Value::as_str);
+        let is_end = self.dialect == Dialect::Postgres && written == Some("infinity");
+        if is_end { None } else { position.into_iter().collect::<Value>().to_stored().ok() }
+    }
+
     /// A row with its key, which is another one after each change, and its instant.
-    fn record(&self, row: &Value) -> Result<Value, ActionError> {
-        let written = row.get(&self.watermark).unwrap_or_default();
-        let at = instant(&written).ok_or_else(|| {
-            let message = format!(
-                "the column `{}` holds `{}`, which is no date or time; for other columns poll `sql.query`",
-                self.watermark,
-                written.to_text()
-            );
-            ActionError::new(ErrorKind::Response, message)
-        })?;
+    fn record(&self, row: &Value, at: String) -> Value {
         let parts = self.ids.iter().map(|name| row.get(name).unwrap_or_default().to_text());
         let key: Vec<String> = parts.chain([at.clone()]).collect();
         let entries = [("key", Value::from(key.join("/"))), ("at", Value::from(at)), ("row", row.clone())];
-        Ok(Value::from(Map::from_iter(entries)))
+        Value::from(Map::from_iter(entries))
     }
+
+    /// The message about rows whose time is `value`. It is an error if no row of the column can have a time: the values of the types of
+    /// times are texts, and a column of SQLite has values of several types.
+    fn problem(&self, value: &Value, is_alone: bool) -> Result<String, ActionError> {
+        let column = &self.watermark;
+        let shown = match value {
+            Value::String(_) | Value::Number(_) | Value::Bool(_) => {
+                format!("`{}`", value.to_text().chars().take(SHOWN).collect::<String>())
+            }
+            other => format!("a {}", other.kind()),
+        };
+        let is_fixed = self.dialect != Dialect::Sqlite || self.is_newest || self.is_open;
+        if is_alone && is_fixed && value.as_str().is_none() {
+            return Err(input_error(format!(
+                "`watermark`: the column `{column}` holds {shown}, which is no date or time; name another column, or poll `sql.query`"
+            )));
+        }
+        Ok(format!(
+            "rows whose column `{column}` holds no date or time that can be compared, such as {shown}, are left out; write one, or null"
+        ))
+    }
+}
+
+/// The rows that a statement finds.
+async fn found(session: &mut dyn Session, call: &Call<'_>, statement: &Bound) -> Result<Value, Failure> {
+    let mut rows = RowSink::new(Form::Rows { max: PAGE }, call.http.options().max_response, call.answers);
+    session.run(statement, &mut rows).await?;
+    let [(_, rows), _] = rows.into_rows();
+    Ok(rows)
+}
+
+/// The condition that SQLite reads a date or time in a column. It would take a number for a Julian day.
+fn readable(column: &str) -> String {
+    format!("typeof({column}) = 'text' and julianday({column}) is not null")
 }
 
 /// The instant of a date or a time; one without a zone is in UTC, as the session is.

@@ -20,6 +20,13 @@ pub(super) struct Bound {
     pub values: Vec<Parameter>,
 }
 
+impl Bound {
+    /// A statement without values.
+    pub(super) fn plain(sql: &str) -> Self {
+        Self { sql: sql.to_owned(), values: Vec::new() }
+    }
+}
+
 /// The value of a placeholder.
 #[derive(Clone, Debug)]
 pub(super) struct Parameter {

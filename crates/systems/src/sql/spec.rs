@@ -182,10 +182,11 @@ pub(super) fn list(spec: ActionSpec) -> ActionSpec {
             defaulted("newest", InputType::Boolean, false, "True to read only the newest row."),
             optional("cursor", InputType::Text, "The `nextCursor` of the page before."),
         ],
-        result: Some("`{rows, nextCursor}`; `rows` has `{key, at, row}`".to_owned()),
+        result: Some("`{rows, nextCursor, leftOut}`; `rows` has `{key, at, row}`".to_owned()),
         results: ResultType::object([
             ("rows", ResultType::list(record)),
             ("nextCursor", ResultType::Text.or_null()),
+            ("leftOut", ResultType::Text.or_null()),
         ]),
         ..spec
     }

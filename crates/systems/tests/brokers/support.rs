@@ -58,6 +58,7 @@ pub(crate) async fn call(
             inputs: &inputs,
             connection: Some(connection),
             idempotency_key: key,
+            may_repeat: false,
             memory: &Reserved::nothing(),
             answers: &UncountedAnswers,
             http,

@@ -77,6 +77,22 @@ fn replace(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
+async fn a_message_names_the_file_that_is_wrong() {
+    let good = json!({"name": "a", "content": "1"});
+    for (wrong, words) in
+        [("../x", "`files[2]`: the name `../x`"), ("a", "`files[2]`: two files are called `a`")]
+    {
+        let files = json!({"files": [good, {"name": "b", "content": "2"}, {"name": wrong, "content": "3"}]});
+        let (_, message) = fails("zip.pack", &inputs(files, &[])).await;
+        assert!(message.contains(words), "{message}");
+    }
+    let sheet = |name: &str, value: serde_json::Value| json!({"name": name, "rows": [{"a": value}]});
+    let sheets = json!({"sheets": [sheet("one", json!(1)), sheet("two", json!("x".repeat(40_000)))]});
+    let (_, message) = fails("sheet.write", &inputs(sheets, &[])).await;
+    assert!(message.contains("the sheet `two`"), "{message}");
+}
+
+#[tokio::test]
 async fn a_link_and_an_encrypted_file_are_errors() {
     let mut linked = zip::ZipWriter::new(Cursor::new(Vec::new()));
     linked.add_symlink("link", "/etc/passwd", SimpleFileOptions::default()).expect("a link");

@@ -48,6 +48,7 @@ pub(crate) async fn try_call_within(
             inputs: &inputs,
             connection: None,
             idempotency_key: "execution.step",
+            may_repeat: false,
             memory: &Reserved::nothing(),
             answers: &UncountedAnswers,
             http: &http,

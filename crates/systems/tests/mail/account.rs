@@ -83,6 +83,7 @@ impl Client {
             inputs,
             connection: Some(&self.connection),
             idempotency_key: key,
+            may_repeat: false,
             memory,
             answers: &UncountedAnswers,
             http: &self.http,

@@ -1,4 +1,5 @@
 use std::fs;
+use std::sync::atomic::Ordering;
 
 use pretty_assertions::assert_eq;
 use serde_json::json;
@@ -60,20 +61,51 @@ async fn a_file_that_exists_is_replaced_only_if_it_may_be() {
     assert_eq!(fs::read(server.home("a")).expect("a file"), b"two");
     let refused = server.fails("put", json!({"path": "a", "content": "new", "replace": false})).await;
     assert_eq!(refused.code.as_deref(), Some("SSH_FX_FAILURE"), "{refused:?}");
+    assert!(refused.message.contains("`a` exists: replace it with `replace: true`"), "{}", refused.message);
     let again = server.call("put", json!({"path": "a", "content": "two", "replace": false})).await;
     assert_eq!(text(&again, "repeated"), "true");
     server.call("put", json!({"path": "b", "content": "bee"})).await;
     let refused = server.fails("move", json!({"from": "b", "to": "a"})).await;
     assert!(refused.message.contains("replace: true"), "{}", refused.message);
     server.call("move", json!({"from": "b", "to": "a", "replace": true})).await;
-    let moved = server.call("move", json!({"from": "b", "to": "a"})).await;
-    assert_eq!(text(&moved, "repeated"), "true");
     assert_eq!(
         (fs::read(server.home("a")).expect("a file"), names(&server)),
         (b"bee".to_vec(), vec!["a".to_owned()])
     );
     let missing = server.fails("move", json!({"from": "b", "to": "c"})).await;
     assert_eq!(missing.code.as_deref(), Some("SSH_FX_NO_SUCH_FILE"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_move_is_repeated_only_if_an_earlier_attempt_has_made_it() {
+    let Some(server) = Server::start().await else { return };
+    for (name, content) in [("a", "one"), ("target", "another")] {
+        server.call("put", json!({"path": name, "content": content})).await;
+    }
+    let inputs = crate::server::map(json!({"from": "a", "to": "b"}));
+    let wrong = crate::server::map(json!({"from": "typo", "to": "target"}));
+    let attempt = |inputs, key| server.try_with(&server.connection, "move", inputs, (key, None));
+    let first = attempt(&inputs, "k1").await.expect("moved");
+    assert_eq!(text(&first, "repeated"), "false");
+    let error = attempt(&wrong, "k2").await.expect_err("it never existed");
+    assert_eq!(error.code.as_deref(), Some("SSH_FX_NO_SUCH_FILE"));
+    assert!(
+        error.message.contains("`target` exists, but this step has not moved it there"),
+        "{}",
+        error.message
+    );
+    server.repeats.store(true, Ordering::Relaxed);
+    assert_eq!(text(&attempt(&inputs, "k1").await.expect("moved before"), "repeated"), "true");
+    attempt(&wrong, "k2").await.expect_err("no attempt has found it");
+    // After a restart nothing is known of the source.
+    assert_eq!(text(&attempt(&inputs, "k3").await.expect("moved before"), "repeated"), "true");
+    server.call("put", json!({"path": "b", "content": "of another size"})).await;
+    attempt(&inputs, "k1").await.expect_err("another file took its place");
+    for (from, to) in [("b", "./b"), ("/tmp/x/", "/tmp//x")] {
+        let error = server.fails("move", json!({"from": from, "to": to, "replace": true})).await;
+        assert_eq!(error.kind, model::ErrorKind::Input);
+        assert!(error.message.contains("the same path"), "{}", error.message);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

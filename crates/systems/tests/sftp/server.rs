@@ -1,7 +1,7 @@
 //! An OpenSSH server of a test, from the program that the system has installed, and calls to it.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -24,6 +24,8 @@ pub(crate) struct Server {
     pub clock: Arc<Clock>,
     pub connection: ResolvedConnection,
     pub lines: Lines,
+    /// True for calls of later attempts.
+    pub repeats: AtomicBool,
     calls: AtomicU32,
 }
 
@@ -127,8 +129,8 @@ impl Server {
         let login = login(&openssh);
         let connection = registry.connection_type("sftp.key").expect("a type").resolve("files", &login);
         let connection = connection.expect("a connection");
-        let (lines, calls) = (Lines::default(), AtomicU32::new(0));
-        Some(Self { openssh, registry, http, clock, connection, lines, calls })
+        let (lines, repeats, calls) = (Lines::default(), AtomicBool::new(false), AtomicU32::new(0));
+        Some(Self { openssh, registry, http, clock, connection, lines, repeats, calls })
     }
 
     /// The inputs of the connection.
@@ -163,6 +165,7 @@ impl Server {
                 inputs: &inputs,
                 connection: Some(connection),
                 idempotency_key: key,
+                may_repeat: self.repeats.load(Ordering::Relaxed),
                 memory: &Reserved::nothing(),
                 answers: &UncountedAnswers,
                 http: &self.http,

@@ -159,6 +159,7 @@ impl Database {
                 inputs: &inputs,
                 connection: Some(connection),
                 idempotency_key: key,
+                may_repeat: false,
                 memory: &Reserved::nothing(),
                 answers: &UncountedAnswers,
                 http: &self.http,

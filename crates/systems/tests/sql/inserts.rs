@@ -13,7 +13,7 @@ async fn with_table(database: &Database) {
 async fn a_list_of_maps_becomes_rows() {
     for database in Database::all() {
         with_table(&database).await;
-        let rows = json!([{"id": 1, "amount": "9.50", "note": "a"}, {"id": 2, "note": null}]);
+        let rows = json!([{"id": 1, "amount": "9.50", "note": "a"}, {"id": 2, "amount": null, "note": null}]);
         let result = database.call("insert", json!({"table": "payments", "rows": rows})).await;
         assert_eq!(result.to_json(), r#"{"affected":2,"skipped":0,"repeated":false}"#, "{}", database.name);
         let columns = json!({"id": "number", "note": "words"});
@@ -102,7 +102,11 @@ async fn wrong_rows_are_named() {
             ),
             (
                 json!({"rows": [{"id": 1}], "columns": ["id", "nte"]}),
-                "no row has the field `nte` for the column `nte`",
+                "row 1 lacks the field `nte` for the column `nte`; it has `id`",
+            ),
+            (
+                json!({"rows": [{"id": 1, "note": "a"}, {"id": 2}]}),
+                "row 2 lacks the field `note`, which the first row has; it has `id`. Write `note: null`",
             ),
             (json!({"rows": [17]}), "row 1 is a number, and a row is a map"),
             (json!({"rows": "id\n1,2\n"}), "`rows` is not CSV"),
@@ -165,4 +169,76 @@ async fn mysql_takes_a_key_only_if_no_other_index_can_decide() {
     let error = insert(row(), "note").await.expect_err("no index");
     assert!(error.message.contains("no unique index of these columns"), "{}", error.message);
     assert_eq!(people().await, r#"[{"mail":"ada","note":"new"}]"#);
+}
+
+#[tokio::test]
+async fn a_row_without_a_field_writes_nothing_in_any_batch() {
+    for database in Database::all() {
+        database
+            .execute("create table t (id integer primary key, note text default 'usual', n integer)")
+            .await;
+        database.execute("insert into t values (3, 'kept', 3)").await;
+        let fields = json!({"table": "t", "onConflict": "update", "key": ["id"], "batch": 1});
+        let lines = |field: &str| {
+            format!(
+                "{{\"id\": 1, \"note\": \"a\"}}\n{{\"id\": 2, \"note\": \"b\"}}\n{{\"id\": 3, \"{field}\": 1}}\n"
+            )
+        };
+        let rows = json!([{"id": 1, "note": "a"}, {"id": 2, "note": "b"}, {"id": 3, "nte": "c"}]);
+        for (format, rows) in
+            [("csv", rows), ("jsonLines", lines("nte").into()), ("jsonLines", lines("n").into())]
+        {
+            for columns in [json!(null), json!(["id", "note"])] {
+                let mut inputs = fields.clone();
+                inputs["format"] = format.into();
+                inputs["rows"] = rows.clone();
+                inputs["columns"] = columns;
+                let error = database.fails("insert", inputs).await;
+                assert_eq!(error.kind, ErrorKind::Input, "{}: {error:?}", database.name);
+                assert!(error.message.contains("row 3 lacks the field `note`"), "{}", error.message);
+            }
+        }
+        assert_eq!(database.rows("select * from t").await, r#"[{"id":3,"note":"kept","n":3}]"#);
+        let mut inputs = fields;
+        inputs["rows"] = json!([{"id": 1, "n": 1}, {"id": 3, "n": 4}]);
+        database.call("insert", inputs).await;
+        assert_eq!(
+            database.rows("select * from t order by id").await,
+            r#"[{"id":1,"note":"usual","n":1},{"id":3,"note":"kept","n":4}]"#
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_last_row_of_a_key_counts_in_batches_of_any_size() {
+    for database in Database::all() {
+        with_table(&database).await;
+        let mut rows: Vec<_> = (0..30).map(|id| json!({"id": id % 7, "note": format!("n{id}")})).collect();
+        // Equal for the database only.
+        rows.push(json!({"id": "06", "note": "last"}));
+        for batch in [1, 4, 10, 1_000] {
+            for conflict in ["update", "skip"] {
+                database.execute("delete from payments").await;
+                let inputs = json!({"table": "payments", "rows": rows, "onConflict": conflict, "key": ["id"], "batch": batch});
+                let done = database.call("insert", inputs).await.to_json();
+                let (counts, note) = match conflict {
+                    "update" => (r#"{"affected":31,"skipped":0,"repeated":false}"#, "last"),
+                    _ => (r#"{"affected":7,"skipped":24,"repeated":false}"#, "n6"),
+                };
+                assert_eq!(done, counts, "{} {batch}", database.name);
+                let found = database.rows("select note from payments where id = 6").await;
+                assert_eq!(found, json!([{ "note": note }]).to_string(), "{} {batch}", database.name);
+            }
+        }
+        // Another error is the one of the row, and nothing is written.
+        let rows = json!([{"id": 8, "note": "a"}, {"id": 8, "note": "b"}, {"id": "x", "note": "c"}]);
+        let error = database
+            .fails(
+                "insert",
+                json!({"table": "payments", "rows": rows, "onConflict": "update", "key": ["id"]}),
+            )
+            .await;
+        assert!(error.code.as_deref() != Some("21000"), "{error:?}");
+        assert_eq!(database.rows("select count(*) as n from payments where id = 8").await, r#"[{"n":0}]"#);
+    }
 }

@@ -21,3 +21,4 @@ mod proxy;
 mod results;
 mod sessions;
 mod transactions;
+mod watermarks;

@@ -123,3 +123,57 @@ async fn a_parameter_without_a_value_and_a_value_without_a_parameter_are_errors(
         assert_eq!(unused.message, "`params.b` is not a parameter of the statement");
     }
 }
+
+#[tokio::test]
+async fn a_zone_that_the_type_would_drop_is_an_error_that_names_the_ways_out() {
+    let Some(database) = Database::postgres() else { return };
+    database
+        .execute("create table t (id integer, at timestamp, day date, clock time, list timestamp[])")
+        .await;
+    let zoned = "2026-03-01T10:00:00+02:00";
+    for (cast, value, zone, way) in [
+        ("timestamp", json!(zoned), "+02:00", "`timestamptz`"),
+        ("date", json!(zoned), "+02:00", "`timestamptz`"),
+        ("time", json!("10:00:00+02"), "+02", "`timetz`"),
+        ("timestamp", json!("2026-03-01 10:00 Europe/Berlin"), "Europe/Berlin", "`timestamptz`"),
+        ("timestamp[]", json!(["2026-03-01T10:00:00", zoned]), "+02:00", "`timestamptz`"),
+        ("date[]", json!(format!("{{{zoned}}}")), "+02:00", "`timestamptz`"),
+        ("tsrange", json!(format!("[{zoned},]")), "+02:00", "`timestamptz`"),
+    ] {
+        let sql = format!("select :v::{cast} as v");
+        let error = database.fails("query", json!({"sql": sql, "params": {"v": value}})).await;
+        assert_eq!(error.kind, ErrorKind::Input, "{cast} {value}: {}", error.message);
+        let words = format!("`params.v` has the zone `{zone}`");
+        assert!(error.message.contains(&words) && error.message.contains(way), "{cast}: {}", error.message);
+    }
+    for (field, value) in [("at", zoned), ("day", zoned), ("clock", "10:00-05")] {
+        for rows in [
+            json!([{"id": 1, field: null}, {"id": 2, field: value}]),
+            json!(format!("id,{field}\n1,\n2,{value}\n")),
+        ] {
+            let error = database.fails("insert", json!({"table": "t", "rows": rows})).await;
+            assert_eq!(error.kind, ErrorKind::Input, "{}", error.message);
+            assert!(error.message.contains(&format!("`rows[1].{field}` has the zone")), "{}", error.message);
+        }
+    }
+    assert_eq!(database.rows("select id from t").await, "[]");
+    // The session is in UTC, and so is a time without a zone.
+    let row = json!([{"id": 1, "at": "2026-03-01T08:00:00Z", "day": "2026-03-01T08:00:00+00:00", "clock": "08:00Z"}]);
+    database.call("insert", json!({"table": "t", "rows": row})).await;
+    assert_eq!(
+        database.rows("select at, day, clock from t where at = '2026-03-01T08:00:00'").await,
+        r#"[{"at":"2026-03-01T08:00:00","day":"2026-03-01","clock":"08:00:00"}]"#
+    );
+}
+
+#[cfg(feature = "mysql")]
+#[tokio::test]
+async fn a_number_with_a_rest_does_not_fit_into_mysql() {
+    let Some(database) = Database::mysql() else { return };
+    database.execute("create table t (n integer)").await;
+    for value in ["77x", "x"] {
+        let inputs = json!({"sql": "insert into t values (:n)", "params": {"n": value}});
+        let error = database.fails("execute", inputs).await;
+        assert_eq!(error.kind, ErrorKind::Input, "{value}: {error:?}");
+    }
+}

@@ -26,12 +26,12 @@ pub(super) fn zip_pack(names: &[String], daemon: &Daemon<'_>) -> Result<Value, F
     let mut archive = ZipWriter::new_stream(&mut output);
     let mut seen = std::collections::HashSet::new();
     for (index, name) in names.iter().enumerate() {
+        let size = daemon.info(index)?.size;
         let name =
             checked_name(name).map_err(|why| Failure::input(format!("the name `{}` {why}", shown(name))))?;
         if !seen.insert(name) {
             return Err(Failure::input(format!("two files are called `{name}`; give one another name")));
         }
-        let size = daemon.info(index)?.size;
         archive.start_file(name, options(size)).map_err(failed)?;
         io::copy(&mut daemon.input(index)?, &mut archive)?;
     }

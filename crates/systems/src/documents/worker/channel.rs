@@ -1,6 +1,6 @@
 //! Reads and writes of a job, over the channel to the daemon: the process has no other way to anything.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use bytes::Bytes;
@@ -34,11 +34,13 @@ impl Link for Channel {
 pub(super) struct Daemon<'c> {
     link: RefCell<&'c mut dyn Link>,
     inputs: Vec<InputInfo>,
+    /// The input that is in work.
+    current: Cell<usize>,
 }
 
 impl<'c> Daemon<'c> {
     pub(super) fn new(link: &'c mut dyn Link, inputs: Vec<InputInfo>) -> Self {
-        Self { link: RefCell::new(link), inputs }
+        Self { link: RefCell::new(link), inputs, current: Cell::new(0) }
     }
 
     /// Sends a message with its bytes.
@@ -46,8 +48,14 @@ impl<'c> Daemon<'c> {
         self.link.borrow_mut().send(message, body)
     }
 
-    /// The facts about an input.
+    /// The name of the input that is in work, for messages.
+    pub(super) fn subject(&self) -> &str {
+        self.inputs.get(self.current.get()).map_or("the document", |input| &input.name)
+    }
+
+    /// The facts about an input, which is in work from now on.
     pub(super) fn info(&self, input: usize) -> io::Result<&InputInfo> {
+        self.current.set(input);
         self.inputs.get(input).ok_or_else(|| io::ErrorKind::InvalidInput.into())
     }
 

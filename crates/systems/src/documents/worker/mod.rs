@@ -34,7 +34,6 @@ fn work(channel: &mut Channel) -> io::Result<()> {
     let [job, inputs] = parts.as_slice() else { return Err(io::ErrorKind::InvalidData.into()) };
     let job: Job = serde_json::from_slice(job)?;
     let inputs: Vec<InputInfo> = serde_json::from_slice(inputs)?;
-    let name = inputs.first().map_or_else(|| "the document".to_owned(), |input| input.name.clone());
     let daemon = Daemon::new(channel, inputs);
     let done = catch_unwind(AssertUnwindSafe(|| run(job, &daemon)));
     let done = done.unwrap_or_else(|panic| {
@@ -49,7 +48,7 @@ fn work(channel: &mut Channel) -> io::Result<()> {
     match done {
         Ok(json) => daemon.send(&Message::Done, json.as_bytes()),
         Err(failure) => {
-            let message = format!("{name}: {}", failure.message);
+            let message = format!("{}: {}", daemon.subject(), failure.message);
             daemon.send(&Message::Failed { is_limit: failure.is_limit, message }, &[])
         }
     }

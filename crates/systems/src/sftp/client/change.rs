@@ -1,5 +1,8 @@
 //! `sftp.move`, `sftp.delete` and `sftp.makeFolder`.
 
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
 use connector::Call;
 use model::ActionError;
 use russh_sftp::protocol::FileAttributes;
@@ -7,33 +10,103 @@ use value::{Map, Value};
 
 use super::failure::is_missing;
 use super::session::Session;
-use super::{flag_of, path_of};
+use super::{flag_of, input_error, path_of};
+
+/// The moves whose state is remembered for later attempts.
+const MAX_MOVES: usize = 1_000;
+
+/// The state in which the last attempts of moves found their source, by the key of the step. A restart forgets them.
+#[derive(Default)]
+pub(in crate::sftp) struct Moves(Mutex<VecDeque<(String, Source)>>);
+
+/// The source of a move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// It was never there.
+    Missing,
+    /// It was there, with its size if it is a file.
+    There(Option<u64>),
+}
+
+impl Moves {
+    fn note(&self, key: &str, source: Source) {
+        let mut moves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        moves.retain(|(known, _)| known != key);
+        if moves.len() >= MAX_MOVES {
+            moves.pop_front();
+        }
+        moves.push_back((key.to_owned(), source));
+    }
+
+    fn source(&self, key: &str) -> Option<Source> {
+        let moves = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        moves.iter().find(|(known, _)| known == key).map(|(_, source)| *source)
+    }
+}
 
 /// `sftp.move`.
-pub(super) async fn rename(session: &Session, call: &Call<'_>) -> Result<Value, ActionError> {
+pub(super) async fn rename(session: &Session, call: &Call<'_>, moves: &Moves) -> Result<Value, ActionError> {
     let (from, to) = (path_of(call.inputs, "from")?, path_of(call.inputs, "to")?);
-    let replace = flag_of(call.inputs, "replace");
+    if segments(from) == segments(to) {
+        return Err(input_error(format!("`from` and `to` are the same path, `{to}`; name another one")));
+    }
+    let (replace, key) = (flag_of(call.inputs, "replace"), call.idempotency_key);
     call.http.dialer().pass_gate().await;
     let is_repeated = match session.sftp.lstat(from).await {
         Err(error) if is_missing(&error) => {
-            // An earlier attempt has moved it, if it is there.
-            session.sftp.lstat(to).await.map_err(|_| session.failed(from)(error))?;
+            let target = session.sftp.lstat(to).await.ok().map(|known| size_of(&known.attrs));
+            let is_moved = match (moves.source(key), target) {
+                (_, None) | (Some(Source::Missing), _) => false,
+                (Some(Source::There(size)), Some(found)) => size == found,
+                (None, Some(_)) => call.may_repeat,
+            };
+            if !is_moved {
+                moves.note(key, Source::Missing);
+                return Err(missing(session.failed(from)(error), to, target.is_some()));
+            }
             true
         }
         Err(error) => return Err(session.failed(from)(error)),
-        Ok(_) => {
-            let renamed = session.rename(from, to, replace).await;
-            renamed.map_err(session.change_failed(to)).map_err(|error| explained(error, to, replace))?;
+        Ok(known) => {
+            moves.note(key, Source::There(size_of(&known.attrs)));
+            if let Err(error) = session.rename(from, to, replace).await {
+                return Err(explained(session, session.change_failed(to)(error), to, replace).await);
+            }
             false
         }
     };
     Ok(Value::from(Map::from_iter([("path", Value::from(to)), ("repeated", Value::from(is_repeated))])))
 }
 
-/// Servers refuse a name that exists with no better word than "failure".
-fn explained(mut error: ActionError, to: &str, replace: bool) -> ActionError {
-    if !replace && error.code.as_deref() == Some("SSH_FX_FAILURE") {
-        error.message.push_str(&format!("; if `{to}` exists, replace it with `replace: true`"));
+/// The size of a file; `None` for a folder, whose size says nothing.
+fn size_of(attributes: &FileAttributes) -> Option<u64> {
+    attributes.size.filter(|_| !attributes.is_dir())
+}
+
+/// The parts of a path that count, and whether it begins at the root.
+fn segments(path: &str) -> (bool, Vec<&str>) {
+    let parts = path.split('/').filter(|part| !matches!(*part, "" | "."));
+    (path.starts_with('/'), parts.collect())
+}
+
+/// Adds that the target of a move is another file, if there is one.
+fn missing(mut error: ActionError, to: &str, has_target: bool) -> ActionError {
+    if has_target {
+        error.message.push_str(&format!("; `{to}` exists, but this step has not moved it there"));
+    }
+    error
+}
+
+/// Adds that a file exists. Servers refuse its name with no better word than "failure".
+pub(super) async fn explained(
+    session: &Session,
+    mut error: ActionError,
+    path: &str,
+    replace: bool,
+) -> ActionError {
+    let is_unclear = !replace && error.code.as_deref() == Some("SSH_FX_FAILURE");
+    if is_unclear && session.sftp.lstat(path).await.is_ok() {
+        error.message.push_str(&format!("; `{path}` exists: replace it with `replace: true`"));
     }
     error
 }
@@ -66,7 +139,7 @@ pub(super) async fn make_folder(session: &Session, call: &Call<'_>) -> Result<Va
         let folder = path.get(..end).unwrap_or(path);
         match session.sftp.stat(folder).await {
             Ok(known) if known.attrs.is_dir() => continue,
-            Ok(_) => return Err(super::input_error(format!("`{folder}` is a file, and no folder"))),
+            Ok(_) => return Err(input_error(format!("`{folder}` is a file, and no folder"))),
             Err(error) if is_missing(&error) => {}
             Err(error) => return Err(session.failed(folder)(error)),
         }

@@ -21,6 +21,7 @@ use model::{ActionError, ErrorKind};
 use value::{Map, Value};
 
 pub(in crate::sftp) use arrived::Arrivals;
+pub(in crate::sftp) use change::Moves;
 pub(in crate::sftp) use session::Session;
 
 use super::{Kind, Sftp, input_error, settle};
@@ -47,7 +48,7 @@ impl Sftp {
             Kind::Stat => folder::stat(&session, call.inputs).await,
             Kind::Get => transfer::get(&session, call).await,
             Kind::Put => transfer::put(&session, call).await,
-            Kind::Move => change::rename(&session, call).await,
+            Kind::Move => change::rename(&session, call, &self.moves).await,
             Kind::Delete => change::delete(&session, call).await,
             Kind::MakeFolder => change::make_folder(&session, call).await,
         };

@@ -8,6 +8,7 @@ use russh_sftp::protocol::{OpenFlags, StatusCode};
 use sha2::{Digest as _, Sha256};
 use value::{Data, File, Map, Value};
 
+use super::change::explained;
 use super::failure::is_missing;
 use super::folder::{Entry, name_of};
 use super::session::Session;
@@ -114,7 +115,7 @@ pub(super) async fn put(session: &Session, call: &Call<'_>) -> Result<Value, Act
             let _ = session.sftp.remove(&part).await;
             // Only a look tells that an earlier attempt has written it. Without one the failure stands, with its unknown outcome.
             if replace || !has_content(session, path, &data).await.unwrap_or(false) {
-                return Err(failed);
+                return Err(explained(session, failed, path, replace).await);
             }
             true
         }

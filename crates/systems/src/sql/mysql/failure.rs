@@ -64,7 +64,8 @@ fn classify(error: &ServerError) -> (Class, ErrorKind) {
         1044 | 1045 | 1049 | 1130 | 1698 | 1251 | 3118 => (Class::Lost, ErrorKind::Connection),
         1040 | 1053 | 1077 | 1079 | 1080 | 1203 => (Class::Lost, ErrorKind::Network),
         1317 | 1969 | 3024 => (Class::Other, ErrorKind::Timeout),
-        1792 => (Class::Other, ErrorKind::Input),
+        // The second is a value of which a column would take a part, which has no SQLSTATE of its own.
+        1792 | 1265 => (Class::Other, ErrorKind::Input),
         1927 | 1928 => (Class::Lost, ErrorKind::Network),
         _ if error.state.starts_with("22") => (Class::Other, ErrorKind::Input),
         _ if error.state.starts_with("08") => (Class::Lost, ErrorKind::Network),

@@ -8,6 +8,7 @@ use model::ActionError;
 use tokio_postgres::types::{Format, IsNull, Kind, ToSql, Type, to_sql_checked};
 use value::Value;
 
+use super::zone;
 use crate::sql::params::{Parameter, input_error};
 
 /// A parameter as it is sent.
@@ -57,6 +58,13 @@ fn encode(parameter: &Parameter, of: &Type) -> Result<Encoded, ActionError> {
     }
     if parameter.value.is_null() {
         return Ok(Encoded { bytes: None, format: Format::Text });
+    }
+    if let Some((zone, zoned)) = zone::lost(&parameter.value, base) {
+        let (name, kind) = (&parameter.name, of.name());
+        return Err(input_error(format!(
+            "`{name}` has the zone `{zone}`, which the type `{kind}` of the database does not keep; take `{zoned}`, or give the text \
+             in UTC or without its zone"
+        )));
     }
     let text = text_of(&parameter.value, base).ok_or_else(|| {
         let (name, kind) = (&parameter.name, parameter.value.kind());

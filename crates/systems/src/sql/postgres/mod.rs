@@ -6,6 +6,7 @@ mod failure;
 mod limited;
 mod listen;
 mod time;
+mod zone;
 
 use std::collections::HashMap;
 use std::future::poll_fn;

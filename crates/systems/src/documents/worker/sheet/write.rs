@@ -86,10 +86,10 @@ struct SheetWriter<'a, W: Write> {
 impl<W: Write> SheetWriter<'_, W> {
     fn write(&mut self, input: usize, daemon: &Daemon<'_>) -> Result<(), Failure> {
         self.xml = sheet_head();
+        let reader = daemon.input(input)?;
         if let Some(columns) = &self.sheet.columns {
             self.begin(columns)?;
         }
-        let reader = daemon.input(input)?;
         if self.sheet.is_csv { self.csv(reader) } else { self.json_lines(reader) }?;
         if self.row == 0 {
             self.begin(&[])?;
