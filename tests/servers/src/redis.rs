@@ -188,6 +188,17 @@ impl Client {
         self.ask(command).unwrap_or_else(|error| panic!("{command:?}: {error}"))
     }
 
+    /// Returns the number of connections that the server has accepted so far.
+    ///
+    /// # Panics
+    /// It does not answer.
+    pub fn connections(&mut self) -> u64 {
+        let stats = self.get(&["INFO", "stats"]);
+        let lines = stats.as_str().into_iter().flat_map(str::lines);
+        let mut counts = lines.filter_map(|line| line.strip_prefix("total_connections_received:"));
+        counts.next().and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("it tells no count"))
+    }
+
     /// Adds an entry with the field `body` to a stream, and returns its id.
     ///
     /// # Panics

@@ -1,6 +1,7 @@
 //! `sql.listRows`: the rows of a table by a column that tells when they were written, for events.
 
 use connector::Call;
+use jiff::Timestamp;
 use model::{ActionError, ErrorKind};
 use value::instant::Instant;
 use value::{Map, Value};
@@ -11,7 +12,10 @@ use super::rows::{Form, RowSink};
 use super::server::NO_WAKE;
 use super::session::{Failure, Session};
 use super::statement::Dialect;
+use crate::spec::{instant_of, period_of};
 
+/// The longest name of a channel, in bytes: PostgreSQL cuts longer ones.
+const MAX_CHANNEL: usize = 63;
 /// The rows of a page.
 const PAGE: usize = 1_000;
 
@@ -22,6 +26,15 @@ pub(super) struct List {
     ids: Vec<String>,
     is_newest: bool,
     statement: Bound,
+}
+
+/// Checks the name of a channel of notifications.
+pub(super) fn check_channel(channel: &str) -> Result<(), ActionError> {
+    if channel.is_empty() || channel.len() > MAX_CHANNEL || channel.contains('\0') {
+        let message = format!("`wake` is the name of a channel with at most {MAX_CHANNEL} bytes");
+        return Err(input_error(message));
+    }
+    Ok(())
 }
 
 impl List {
@@ -35,6 +48,10 @@ impl List {
         if dialect != Dialect::Postgres && !text("wake").is_empty() {
             return Err(input_error(NO_WAKE));
         }
+        if inputs.contains_key("wake") {
+            check_channel(text("wake"))?;
+        }
+        period_of(inputs, "overlap")?;
         let (watermark, ids) = (text("watermark").to_owned(), texts("id"));
         if ids.is_empty() {
             return Err(input_error("`id` is an empty list; name the columns of the key"));
@@ -47,7 +64,8 @@ impl List {
             is_newest,
             statement: Bound { sql: String::new(), values: Vec::new() },
         };
-        list.statement = list.select(&table, &texts("columns"), text("after"), text("cursor"))?;
+        list.statement =
+            list.select(&table, &texts("columns"), instant_of(inputs, "after")?, text("cursor"))?;
         Ok(list)
     }
 
@@ -55,7 +73,7 @@ impl List {
         &self,
         table: &str,
         columns: &[String],
-        after: &str,
+        after: Option<Timestamp>,
         cursor: &str,
     ) -> Result<Bound, ActionError> {
         let quoted = |name: &String| self.dialect.quoted(name);
@@ -73,10 +91,7 @@ impl List {
             self.dialect.placeholder(values.len() - 1)
         };
         let mut conditions = vec![format!("{watermark} is not null")];
-        if !after.is_empty() {
-            let at = Instant::parse(after)
-                .ok_or_else(|| input_error("`after` is not an instant with its zone"))?;
-            let at = at.to_timestamp();
+        if let Some(at) = after {
             conditions.push(match self.dialect {
                 Dialect::Postgres => format!("{watermark} >= {}", bind("after", at.to_string().into())),
                 Dialect::Mysql => {

@@ -4,14 +4,15 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use connector::ResolvedConnection;
 use connector::net::{Endpoint, TlsFiles, secure, tls_config};
-use connector::{Http, LogSink, ResolvedConnection};
 use model::{ActionError, ErrorKind};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
 use crate::connection::Inputs;
 use crate::explain::{Protocol, explained};
+use crate::stream::family::Target;
 
 /// The time limit of a connection, of its TLS and of the login.
 pub(crate) const CONNECT_TIME: Duration = Duration::from_secs(5);
@@ -22,9 +23,12 @@ const MAX_IDLE: Duration = Duration::from_secs(60);
 /// The largest number of connections that are kept.
 const MAX_KEPT: usize = 64;
 
-/// A connection that several steps may use at one time.
+/// A connection that several steps may use at one time. Once it is lost it stays so: the next one is dialled, and checked, anew.
 pub(crate) trait Shared: Clone {
-    /// True as long as it stands. Once it is lost it stays so: the next one is dialled, and checked, anew.
+    /// Connects and logs in.
+    async fn open(target: Target<'_>) -> Result<Self, ActionError>;
+
+    /// True as long as it stands.
     fn is_usable(&self) -> bool;
 }
 
@@ -38,17 +42,13 @@ impl<L> Default for Links<L> {
 }
 
 impl<L: Shared> Links<L> {
-    /// Returns the connection that an earlier step has opened, or opens it by `open`.
-    pub(crate) async fn link(
-        &self,
-        connection: &ResolvedConnection,
-        open: impl Future<Output = Result<L, ActionError>>,
-    ) -> Result<L, ActionError> {
-        let values = Inputs(connection).digest();
+    /// Returns the connection that an earlier step has opened, or opens it.
+    pub(crate) async fn link(&self, target: Target<'_>) -> Result<L, ActionError> {
+        let values = Inputs(target.connection).digest();
         if let Some(link) = self.kept(&values) {
             return Ok(link);
         }
-        let link = open.await?;
+        let link = L::open(target).await?;
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() < MAX_KEPT {
             kept.insert(values, (link.clone(), Instant::now()));
@@ -84,10 +84,8 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
 /// Dials the server of a connection with the inputs `host`, `port`, `tls`, `ca`, `clientCert` and `clientKey`. `ports` are the usual ones
 /// without and with TLS.
 pub(crate) async fn dial(
-    http: &Http,
-    connection: &ResolvedConnection,
+    Target { http, connection, log }: Target<'_>,
     (subject, ports): (&str, (u16, u16)),
-    log: &dyn LogSink,
 ) -> Result<Box<dyn Duplex>, ActionError> {
     let inputs = Inputs(connection);
     let (to, uses_tls) = endpoint(connection, subject, ports);
@@ -128,10 +126,8 @@ fn endpoint<'c>(
 /// Adds the likely cause to the error of a login over a connection that [`dial`] has opened.
 pub(crate) async fn explained_login(
     error: ActionError,
-    http: &Http,
-    connection: &ResolvedConnection,
+    Target { http, connection, log }: Target<'_>,
     (subject, ports): (&str, (u16, u16)),
-    log: &dyn LogSink,
 ) -> ActionError {
     let (to, uses_tls) = endpoint(connection, subject, ports);
     // With TLS the handshake has shown what the server speaks.
