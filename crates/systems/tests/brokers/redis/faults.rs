@@ -2,20 +2,13 @@
 
 use std::time::Duration;
 
-use connector::{Fate, MessageSource};
+use connector::Fate;
 use pretty_assertions::assert_eq;
 use serde_json::json;
 use servers::Proxy;
 
-use super::broker::Broker;
+use super::broker::{Broker, wait_for_new};
 use crate::support::{PATIENCE, call, connect, take};
-
-/// Lets a source wait until it only waits for new messages: its first looks are for messages that were left.
-async fn wait_for_new(source: &mut dyn MessageSource) {
-    for _ in 0..3 {
-        source.wait(Duration::from_millis(1)).await.expect("it waits");
-    }
-}
 
 /// Waits until a request must have come.
 async fn request_comes() {
