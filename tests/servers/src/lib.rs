@@ -17,7 +17,7 @@ use std::marker::PhantomData;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -161,6 +161,9 @@ pub trait Connect: Sized {
     /// # Errors
     /// The server is not ready.
     fn connect(port: u16) -> io::Result<Self>;
+
+    /// Starts a server with further lines of configuration; `None` if it is not installed.
+    fn start(configuration: &str) -> Option<Server<Self>>;
 }
 
 /// A running server with a folder of its own. Dropping it ends it, and deletes its folder.
@@ -180,11 +183,31 @@ pub struct Server<C> {
 }
 
 impl<C: Connect> Server<C> {
-    /// Starts a program, for which `prepare` writes the files and sets the arguments. It writes its process id to the file `pid`.
+    /// Starts a server that everybody may use; `None` if it is not installed.
     ///
     /// # Panics
     /// It does not start.
-    fn begin(program: &Path, prepare: impl FnOnce(&mut Self) -> io::Result<()>) -> Self {
+    #[must_use]
+    pub fn start() -> Option<Self> {
+        C::start("")
+    }
+
+    /// Starts a server with further lines of configuration, in which `{folder}` stands for its folder and `{tls}` for a port.
+    ///
+    /// # Panics
+    /// It does not start.
+    #[must_use]
+    pub fn start_with(configuration: &str) -> Option<Self> {
+        C::start(configuration)
+    }
+
+    /// Starts a program, for which `prepare` gets the lines of configuration, writes the files and sets the arguments. The program writes its
+    /// process id to the file `pid`.
+    fn begin(
+        program: &Path,
+        configuration: &str,
+        prepare: impl FnOnce(&mut Self, &str) -> io::Result<()>,
+    ) -> Self {
         let made = || -> io::Result<Self> {
             let mut server = Self {
                 port: free_port()?,
@@ -196,11 +219,17 @@ impl<C: Connect> Server<C> {
                 folder: tempfile::tempdir()?,
                 client: PhantomData,
             };
-            prepare(&mut server)?;
+            let lines = configuration.replace("{folder}", &server.path());
+            prepare(&mut server, &lines.replace("{tls}", &server.tls_port.to_string()))?;
             server.start_again()?;
             Ok(server)
         };
         made().unwrap_or_else(|error| panic!("{} does not start: {error}", program.display()))
+    }
+
+    /// The path of its folder.
+    fn path(&self) -> String {
+        self.folder.path().display().to_string()
     }
 
     /// Writes a file of its folder, and returns the path.
@@ -270,6 +299,7 @@ pub struct Proxy {
 struct ProxyState {
     /// The bytes by which a piece of what clients send is swallowed.
     swallowed: Mutex<Option<&'static [u8]>>,
+    has_swallowed: AtomicBool,
     connections: Mutex<Vec<TcpStream>>,
 }
 
@@ -285,11 +315,11 @@ impl Proxy {
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else { continue };
-                carry(&client, &server, Some(shared.clone()));
-                carry(&server, &client, None);
-                if let Ok(mut connections) = shared.connections.lock() {
+                if let (Ok(mut connections), Ok(client)) = (shared.connections.lock(), client.try_clone()) {
                     connections.push(client);
                 }
+                carry(&client, &server, Some(shared.clone()));
+                carry(&server, &client, None);
             }
         });
         Ok(Self { port: own, state })
@@ -297,7 +327,14 @@ impl Proxy {
 
     /// Swallows from now on each piece of what clients send that has these bytes; with `None` it carries all of it again.
     pub fn swallow(&self, bytes: Option<&'static [u8]>) {
+        self.state.has_swallowed.store(false, Ordering::Relaxed);
         *self.state.swallowed.lock().unwrap_or_else(PoisonError::into_inner) = bytes;
+    }
+
+    /// True once it has swallowed a piece since [`Proxy::swallow`].
+    #[must_use]
+    pub fn has_swallowed(&self) -> bool {
+        self.state.has_swallowed.load(Ordering::Relaxed)
     }
 
     /// Cuts all connections.
@@ -317,10 +354,12 @@ fn carry(from: &TcpStream, to: &TcpStream, state: Option<Arc<ProxyState>>) {
         let mut buffer = [0; 16 << 10];
         while let Ok(count @ 1..) = from.read(&mut buffer) {
             let Some(bytes) = buffer.get(..count) else { break };
-            let swallowed =
-                |state: &Arc<ProxyState>| *state.swallowed.lock().unwrap_or_else(PoisonError::into_inner);
-            let is_swallowed = |part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
-            if state.as_ref().and_then(swallowed).is_some_and(is_swallowed) {
+            let swallows = |state: &&Arc<ProxyState>| {
+                let swallowed = *state.swallowed.lock().unwrap_or_else(PoisonError::into_inner);
+                swallowed.is_some_and(|part| bytes.windows(part.len()).any(|window| window == part))
+            };
+            if let Some(state) = state.as_ref().filter(swallows) {
+                state.has_swallowed.store(true, Ordering::Relaxed);
                 continue;
             }
             if to.write_all(bytes).is_err() {

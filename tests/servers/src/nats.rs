@@ -14,36 +14,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A NATS server.
 pub type Server = crate::Server<Client>;
 
-impl Server {
-    /// Starts a server that everybody may use; `None` if the program is not installed.
-    ///
-    /// # Panics
-    /// It does not start.
-    #[must_use]
-    pub fn start() -> Option<Self> {
-        Self::start_with("")
-    }
-
-    /// Starts a server with further lines of configuration; `{folder}` stands for its folder.
-    ///
-    /// # Panics
-    /// It does not start.
-    #[must_use]
-    pub fn start_with(configuration: &str) -> Option<Self> {
-        let program = program("nats-server")?;
-        Some(Self::begin(&program, |server| {
-            let (port, path) = (server.port, server.folder.path().display().to_string());
-            let lines = configuration.replace("{folder}", &path);
-            let text = format!(
-                "listen: 127.0.0.1:{port}\nserver_name: test\njetstream {{ store_dir: \"{path}/store\" }}\n\
-                 pid_file: \"{path}/pid\"\n{lines}\n"
-            );
-            server.arguments = vec!["-c".to_owned(), server.write("server.conf", &text)?];
-            Ok(())
-        }))
-    }
-}
-
 /// A connection, for one thread.
 #[derive(Debug)]
 pub struct Client {
@@ -63,6 +33,19 @@ impl Connect for Client {
         write!(client.writer, "CONNECT {hello}\r\nSUB {INBOX} 1\r\n")?;
         client.flush()?;
         Ok(client)
+    }
+
+    fn start(configuration: &str) -> Option<Server> {
+        let program = program("nats-server")?;
+        Some(Server::begin(&program, configuration, |server, lines| {
+            let (port, path) = (server.port, server.path());
+            let text = format!(
+                "listen: 127.0.0.1:{port}\nserver_name: test\njetstream {{ store_dir: \"{path}/store\" }}\n\
+                 pid_file: \"{path}/pid\"\n{lines}\n"
+            );
+            server.arguments = vec!["-c".to_owned(), server.write("server.conf", &text)?];
+            Ok(())
+        }))
     }
 }
 

@@ -25,62 +25,6 @@ const NODE: &str = "test";
 /// A RabbitMQ server.
 pub type Server = crate::Server<Client>;
 
-impl Server {
-    /// Starts a server; `None` if it is not installed. It takes some seconds.
-    ///
-    /// # Panics
-    /// It does not start.
-    #[must_use]
-    pub fn start() -> Option<Self> {
-        Self::start_with("")
-    }
-
-    /// Starts a server with further lines of configuration; `{folder}` stands for its folder, `{tls}` for a port.
-    ///
-    /// # Panics
-    /// It does not start.
-    #[must_use]
-    pub fn start_with(configuration: &str) -> Option<Self> {
-        let path = program()?;
-        let sh = Path::new("/bin/sh");
-        Some(Self::begin(sh, |server| {
-            let [names_port, nodes_port] = [free_port()?, free_port()?];
-            let (port, home) = (server.port, server.folder.path().display().to_string());
-            let lines =
-                configuration.replace("{folder}", &home).replace("{tls}", &server.tls_port.to_string());
-            let text = format!("listeners.tcp.1 = 127.0.0.1:{port}\nlog.console = false\n{lines}\n");
-            server.write("server.conf", &text)?;
-            server.write("plugins", "[].")?;
-            let run = |pid: &str, variables: &[String], command: &[String]| -> Vec<String> {
-                // The process id is that of the program, which takes the place of the shell.
-                let script = format!("echo $$ > '{home}/{pid}'; exec env \"$@\"");
-                let words = ["-c".to_owned(), script, "sh".to_owned()];
-                words.into_iter().chain(variables.iter().cloned()).chain(command.iter().cloned()).collect()
-            };
-            let names = [format!("HOME={home}"), format!("ERL_EPMD_PORT={names_port}")];
-            let command = ["epmd".to_owned(), "-port".to_owned(), names_port.to_string()];
-            let arguments = run("names.pid", &names, &command);
-            let pid = server.folder.path().join("names.pid");
-            // The register of nodes, without which the server does not start.
-            server.beside = Some(Running::start(sh, &arguments, pid, names_port)?);
-            let variables = [
-                format!("RABBITMQ_NODENAME={NODE}-{port}@localhost"),
-                format!("RABBITMQ_MNESIA_BASE={home}/store"),
-                format!("RABBITMQ_LOG_BASE={home}/log"),
-                format!("RABBITMQ_CONFIG_FILE={home}/server.conf"),
-                format!("RABBITMQ_ENABLED_PLUGINS_FILE={home}/plugins"),
-                format!("RABBITMQ_DIST_PORT={nodes_port}"),
-                "RUNNING_UNDER_SYSTEMD=true".to_owned(),
-                "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+S 2:2 +sbwt none -kernel inet_dist_use_interface {127,0,0,1}"
-                    .to_owned(),
-            ];
-            let variables: Vec<String> = names.into_iter().chain(variables).collect();
-            server.arguments = run("pid", &variables, &[path.display().to_string()]);
-            Ok(())
-        }))
-    }
-}
-
 /// Writes a file of definitions, which the server reads at each start with `load_definitions`: its accounts with their passwords beside
 /// the usual one.
 ///
@@ -152,6 +96,44 @@ impl Connect for Client {
         client.ask(1, (20, 10), &[0], (20, 11))?;
         client.ask(1, (85, 10), &[0], (85, 11))?;
         Ok(client)
+    }
+
+    fn start(configuration: &str) -> Option<Server> {
+        let path = program()?;
+        let sh = Path::new("/bin/sh");
+        Some(Server::begin(sh, configuration, |server, lines| {
+            let [names_port, nodes_port] = [free_port()?, free_port()?];
+            let (port, home) = (server.port, server.path());
+            let text = format!("listeners.tcp.1 = 127.0.0.1:{port}\nlog.console = false\n{lines}\n");
+            server.write("server.conf", &text)?;
+            server.write("plugins", "[].")?;
+            let run = |pid: &str, variables: &[String], command: &[String]| -> Vec<String> {
+                // The process id is that of the program, which takes the place of the shell.
+                let script = format!("echo $$ > '{home}/{pid}'; exec env \"$@\"");
+                let words = ["-c".to_owned(), script, "sh".to_owned()];
+                words.into_iter().chain(variables.iter().cloned()).chain(command.iter().cloned()).collect()
+            };
+            let names = [format!("HOME={home}"), format!("ERL_EPMD_PORT={names_port}")];
+            let command = ["epmd".to_owned(), "-port".to_owned(), names_port.to_string()];
+            let arguments = run("names.pid", &names, &command);
+            let pid = server.folder.path().join("names.pid");
+            // The register of nodes, without which the server does not start.
+            server.beside = Some(Running::start(sh, &arguments, pid, names_port)?);
+            let variables = [
+                format!("RABBITMQ_NODENAME={NODE}-{port}@localhost"),
+                format!("RABBITMQ_MNESIA_BASE={home}/store"),
+                format!("RABBITMQ_LOG_BASE={home}/log"),
+                format!("RABBITMQ_CONFIG_FILE={home}/server.conf"),
+                format!("RABBITMQ_ENABLED_PLUGINS_FILE={home}/plugins"),
+                format!("RABBITMQ_DIST_PORT={nodes_port}"),
+                "RUNNING_UNDER_SYSTEMD=true".to_owned(),
+                "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+S 2:2 +sbwt none -kernel inet_dist_use_interface {127,0,0,1}"
+                    .to_owned(),
+            ];
+            let variables: Vec<String> = names.into_iter().chain(variables).collect();
+            server.arguments = run("pid", &variables, &[path.display().to_string()]);
+            Ok(())
+        }))
     }
 }
 

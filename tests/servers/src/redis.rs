@@ -13,41 +13,8 @@ const PROGRAM: &str = "/usr/bin/redis-server";
 /// The time limit of an answer.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 
-/// A Redis server.
+/// A Redis server, which writes each change to disk before it answers.
 pub type Server = crate::Server<Client>;
-
-impl Server {
-    /// Starts a server that everybody may use; `None` if it is not installed.
-    ///
-    /// # Panics
-    /// It does not start.
-    #[must_use]
-    pub fn start() -> Option<Self> {
-        Self::start_with("")
-    }
-
-    /// Starts a server with further lines of configuration; `{tls}` stands for a port. It writes each change to disk before it answers.
-    ///
-    /// # Panics
-    /// It does not start.
-    #[must_use]
-    pub fn start_with(configuration: &str) -> Option<Self> {
-        if !Path::new(PROGRAM).is_file() {
-            not_installed("redis-server", "scripts/need.sh redis-server");
-            return None;
-        }
-        Some(Self::begin(Path::new(PROGRAM), |server| {
-            let (port, path) = (server.port, server.folder.path().display());
-            let lines = configuration.replace("{tls}", &server.tls_port.to_string());
-            let text = format!(
-                "bind 127.0.0.1\nport {port}\ndir \"{path}\"\npidfile \"{path}/pid\"\nsave \"\"\nappendonly yes\n\
-                 appendfsync always\nlogfile \"{path}/log\"\n{lines}\n"
-            );
-            server.arguments = vec![server.write("server.conf", &text)?];
-            Ok(())
-        }))
-    }
-}
 
 /// A connection, for one thread.
 #[derive(Debug)]
@@ -65,6 +32,22 @@ impl Connect for Client {
             Err(error) if error.starts_with("LOADING") => Err(io::Error::other(error)),
             _ => Ok(client),
         }
+    }
+
+    fn start(configuration: &str) -> Option<Server> {
+        if !Path::new(PROGRAM).is_file() {
+            not_installed("redis-server", "scripts/need.sh redis-server");
+            return None;
+        }
+        Some(Server::begin(Path::new(PROGRAM), configuration, |server, lines| {
+            let (port, path) = (server.port, server.path());
+            let text = format!(
+                "bind 127.0.0.1\nport {port}\ndir \"{path}\"\npidfile \"{path}/pid\"\nsave \"\"\nappendonly yes\n\
+                 appendfsync always\nlogfile \"{path}/log\"\n{lines}\n"
+            );
+            server.arguments = vec![server.write("server.conf", &text)?];
+            Ok(())
+        }))
     }
 }
 

@@ -172,7 +172,7 @@ async fn a_lost_acknowledgement_starts_nothing_more() {
     until(|| engine.ingress().sources().iter().any(|source| source.state == SourceState::Running)).await;
     proxy.swallow(Some(b"+ACK"));
     publish(&mut client, 0..20);
-    until_async(async || !rows(&engine).await.is_empty()).await;
+    until_passing(&[&project], || proxy.has_swallowed()).await;
     proxy.cut();
     proxy.swallow(None);
     settled(&project, &mut client).await;

@@ -79,7 +79,7 @@ async fn a_lost_acknowledgement_starts_nothing_more(server: &mut Server, queue: 
     // `basic.ack`, with the question behind it.
     proxy.swallow(Some(b"\x00\x3c\x00\x50"));
     publish(&mut client, queue, 0..20);
-    started(&project, &engine, 1).await;
+    until_passing(&[&project], || proxy.has_swallowed()).await;
     proxy.cut();
     proxy.swallow(None);
     started(&project, &engine, 20).await;

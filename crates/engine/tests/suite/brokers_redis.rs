@@ -111,7 +111,7 @@ async fn a_lost_acknowledgement_starts_nothing_more() {
     running(&engine).await;
     proxy.swallow(Some(b"XACK"));
     add(&mut client, 0..20);
-    until_async(async || !rows(&engine).await.is_empty()).await;
+    until_passing(&[&project], || proxy.has_swallowed()).await;
     proxy.cut();
     proxy.swallow(None);
     settled(&[&project], &mut client).await;

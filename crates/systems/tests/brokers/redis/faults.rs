@@ -10,9 +10,11 @@ use servers::Proxy;
 use super::broker::{Broker, wait_for_new};
 use crate::support::{PATIENCE, call, connect, take};
 
-/// Waits until a request must have come.
-async fn request_comes() {
-    drop(tokio::time::timeout(Duration::from_millis(100), std::future::pending::<()>()).await);
+/// Waits until the proxy has swallowed a request.
+async fn request_comes(proxy: &Proxy) {
+    while !proxy.has_swallowed() {
+        drop(tokio::time::timeout(Duration::from_millis(5), std::future::pending::<()>()).await);
+    }
 }
 
 #[tokio::test]
@@ -21,8 +23,9 @@ async fn a_connection_that_is_cut_ends_a_wait_at_once() {
     let proxy = Proxy::start(broker.server.port).expect("a proxy");
     let mut source = broker.open_at(proxy.port).await;
     wait_for_new(&mut *source).await;
+    proxy.swallow(Some(b"XREADGROUP"));
     let cut = async {
-        request_comes().await;
+        request_comes(&proxy).await;
         proxy.cut();
     };
     let both = async { tokio::join!(source.wait(PATIENCE * 6), cut) };
@@ -91,7 +94,7 @@ async fn a_write_whose_answer_is_lost_has_an_unknown_outcome() {
     call("n").await.expect("it works");
     proxy.swallow(Some(b"INCRBY"));
     let cut = async {
-        request_comes().await;
+        request_comes(&proxy).await;
         proxy.cut();
     };
     let (called, ()) = tokio::join!(call("n"), cut);
