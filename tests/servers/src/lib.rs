@@ -220,7 +220,8 @@ impl<C: Connect> Server<C> {
                 client: PhantomData,
             };
             let lines = configuration.replace("{folder}", &server.path());
-            prepare(&mut server, &lines.replace("{tls}", &server.tls_port.to_string()))?;
+            let lines = lines.replace("{tls}", &server.tls_port.to_string());
+            prepare(&mut server, &lines)?;
             server.start_again()?;
             Ok(server)
         };
