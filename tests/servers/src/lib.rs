@@ -162,6 +162,14 @@ pub trait Connect: Sized {
     /// The server is not ready.
     fn connect(port: u16) -> io::Result<Self>;
 
+    /// Checks that a server which listens has read its data.
+    ///
+    /// # Errors
+    /// It is not ready.
+    fn check_ready(port: u16) -> io::Result<()> {
+        Self::connect(port).map(drop)
+    }
+
     /// Starts a server with further lines of configuration; `None` if it is not installed.
     fn start(configuration: &str) -> Option<Server<Self>>;
 }
@@ -249,7 +257,7 @@ impl<C: Connect> Server<C> {
         self.running = Some(Running::start(&self.program, &self.arguments, pid, self.port)?);
         // It listens before it has read its data.
         let begun = Instant::now();
-        while let Err(error) = C::connect(self.port) {
+        while let Err(error) = C::check_ready(self.port) {
             if begun.elapsed() > PATIENCE {
                 return Err(error);
             }

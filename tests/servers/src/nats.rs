@@ -35,6 +35,10 @@ impl Connect for Client {
         Ok(client)
     }
 
+    fn check_ready(_: u16) -> io::Result<()> {
+        Ok(())
+    }
+
     fn start(configuration: &str) -> Option<Server> {
         let program = program("nats-server")?;
         Some(Server::begin(&program, configuration, |server, lines| {

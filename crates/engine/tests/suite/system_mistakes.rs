@@ -149,7 +149,7 @@ const LITERALS: &[(&str, &str, &str, &str)] = &[
     ("sheet.write", "", "sheets: [{name: a/b, rows: '${{ inputs.text }}'}]", "sheets"),
     ("sheet.write", "", "sheets: [{name: a, rows: text}]", "sheets"),
     ("zip.pack", "", "files: [{name: ../a, content: '${{ inputs.text }}'}]", "files"),
-    ("zip.pack", "", "files: [{name: a, content: x}, {name: a, content: y}]", "files"),
+    ("zip.pack", "", "files: [{name: a, content: x}, {name: a, content: z}]", "files"),
     ("gzip.pack", "", "content: {a: 1}", "content"),
     ("html.text", "", "html: {a: 1}", "html"),
     ("data.parseCsv", "", "data: '${{ inputs.text }}', quote: ','", "quote"),
