@@ -173,7 +173,6 @@ impl<K: Copy + Send + Sync + 'static> Broker for Brought<K> {
 }
 
 #[cfg(test)]
-#[expect(clippy::expect_used, reason = "a test fails with the reason")]
 mod tests {
     use pretty_assertions::assert_eq;
 
