@@ -38,8 +38,11 @@ pub(crate) async fn explained(
     error
 }
 
-/// True if the error is neither about a certificate, nor a refusal of the login.
+/// True if the error is neither about a certificate, nor an answer of the server, which has a code.
 fn may_be_port(error: &ActionError) -> bool {
+    if error.code.is_some() {
+        return false;
+    }
     let is_open = match error.kind {
         ErrorKind::Network | ErrorKind::Timeout | ErrorKind::Response => true,
         ErrorKind::Connection => error.message.contains("TLS") || error.message.contains("SSL"),
@@ -67,7 +70,9 @@ fn cause(protocol: Protocol, uses_tls: bool, greeting: Greeting) -> Option<Strin
         }
         Greeting::Tls => (!uses_tls)
             .then(|| format!("it takes TLS at this port: remove `{without_tls}`, or correct `port`")),
-        Greeting::Silent => (uses_tls && tls_first).then(|| no_tls("seems to take")),
+        Greeting::NoTls => (uses_tls && tls_first).then(|| no_tls("seems to take")),
+        Greeting::NoAnswer => (uses_tls && tls_first)
+            .then(|| "it does not answer at this port: it stands still, or `port` is another one".to_owned()),
     }
 }
 
@@ -88,14 +93,15 @@ mod tests {
             (IMAP, true, spoken("SSH", None), Some("a server of SSH answers at this port: correct `port`")),
             (IMAP, false, Greeting::Tls, Some("it takes TLS at this port: remove `security: none`")),
             (IMAP, true, Greeting::Tls, None),
-            (IMAP, true, Greeting::Silent, Some("it seems to take no TLS at this port")),
-            (IMAP, false, Greeting::Silent, None),
+            (IMAP, true, Greeting::NoTls, Some("it seems to take no TLS at this port")),
+            (IMAP, false, Greeting::NoTls, None),
+            (IMAP, true, Greeting::NoAnswer, Some("it does not answer at this port")),
             (NATS, true, spoken("NATS", Some(false)), Some("it takes no TLS at this port")),
             (NATS, true, spoken("NATS", Some(true)), None),
             (NATS, false, spoken("NATS", Some(true)), Some("it may want TLS: remove `tls: none`")),
             (NATS, false, spoken("NATS", Some(false)), None),
             (NATS, false, Greeting::Tls, Some("another protocol with TLS answers at this port")),
-            (NATS, true, Greeting::Silent, None),
+            (NATS, true, Greeting::NoTls, None),
         ] {
             let found = cause(protocol, uses_tls, greeting);
             assert_eq!(found.is_some(), expected.is_some(), "{greeting:?} {uses_tls} {found:?}");

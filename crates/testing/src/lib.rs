@@ -57,6 +57,7 @@ pub struct TestRunner {
     /// Project folder.
     dir: PathBuf,
     outbound_allow: Vec<String>,
+    files_dir: Option<PathBuf>,
     real: RealSecrets,
     /// Maximum real time of a test.
     time_limit: Duration,
@@ -96,7 +97,8 @@ impl TestRunner {
     pub fn new(catalog: Arc<Catalog>, dir: impl Into<PathBuf>) -> Self {
         let dir = dir.into();
         let real = RealSecrets::local(dir.join("secrets"), None);
-        Self { catalog, dir, outbound_allow: Vec::new(), real, time_limit: runner::MAX_TEST_TIME }
+        let time_limit = runner::MAX_TEST_TIME;
+        Self { catalog, dir, outbound_allow: Vec::new(), files_dir: None, real, time_limit }
     }
 
     /// Sets the secrets for recordings.
@@ -109,6 +111,12 @@ impl TestRunner {
     #[must_use]
     pub fn with_outbound(self, allow: Vec<String>) -> Self {
         Self { outbound_allow: allow, ..self }
+    }
+
+    /// Sets the folder of files for recordings, instead of an empty one.
+    #[must_use]
+    pub fn with_files(self, files_dir: Option<PathBuf>) -> Self {
+        Self { files_dir, ..self }
     }
 
     /// Sets the maximum real time of a test, instead of a minute.
@@ -140,6 +148,7 @@ impl TestRunner {
             folder: folder.to_owned(),
             cassette,
             outbound_allow: self.outbound_allow.clone(),
+            files_dir: self.files_dir.clone(),
             real: self.real.clone(),
             trial: None,
         };

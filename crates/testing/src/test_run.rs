@@ -1,7 +1,7 @@
 //! The engine of a running test, with its own store, its clock and its stubs, and the trace that it leaves.
 
 use std::cell::Cell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -131,6 +131,8 @@ pub(super) struct TestSetup {
     pub(super) cassette: Option<Arc<Cassette>>,
     /// Private hosts and networks that a recording may call.
     pub(super) outbound_allow: Vec<String>,
+    /// The folder of files that a recording reads and writes; `None` for an empty one.
+    pub(super) files_dir: Option<PathBuf>,
     /// Secrets for calls to the real system.
     pub(super) real: RealSecrets,
     /// The recorded start that a trial repeats; `None` for a test.
@@ -170,9 +172,15 @@ impl<'a> TestRun<'a> {
         let clock = ManualClock::new(now(case, deployment));
         let automation = &deployment.automation.id;
         let doubles = Arc::new(DoubleTable::new(setup, case, automation, clock.clone(), quiescence.clone()));
-        let files_dir = Some(folder.path().join("files"));
-        let settings =
-            Settings { watch: false, background: false, files_dir, ..Settings::new(folder.path()) };
+        let is_recording = setup.cassette.as_ref().is_some_and(|cassette| cassette.is_recording());
+        let own = setup.files_dir.clone().filter(|_| is_recording);
+        let files_dir = own.map_or_else(|| empty_folder(&folder.path().join("files")), Ok)?;
+        let settings = Settings {
+            watch: false,
+            background: false,
+            files_dir: Some(files_dir),
+            ..Settings::new(folder.path())
+        };
         let http = http(setup, &clock)?;
         let runtime = Runtime::from_parts(RuntimeParts {
             isolation: Isolation::none(),
@@ -292,6 +300,12 @@ impl<'a> TestRun<'a> {
         }
         Ok(executions)
     }
+}
+
+fn empty_folder(path: &Path) -> Result<PathBuf, TestError> {
+    std::fs::create_dir(path)
+        .map_err(|error| TestError::system("cannot make a folder for the files of the test", &error))?;
+    Ok(path.to_owned())
 }
 
 /// Creates the HTTP client, which uses the recording or has no network.

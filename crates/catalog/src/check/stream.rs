@@ -213,7 +213,9 @@ fn unused_settings(event: &EventTrigger, spec: &EventSpec, found: &mut Vec<Diagn
         EventSource::Poll(_) => ("is polled, and no message of a broker", event.stream.keys().collect()),
         EventSource::Stream(broker) => {
             let start = start.filter(|_| !broker.starts);
-            ("is not polled, a broker brings it", every.into_iter().chain(start).collect())
+            let reason =
+                if every.is_some() { "is not polled, a broker brings it" } else { "has no other start" };
+            (reason, every.into_iter().chain(start).collect())
         }
     };
     for (key, span) in keys {

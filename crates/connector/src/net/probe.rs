@@ -27,12 +27,14 @@ pub enum Greeting {
     },
     /// It waits for the client, and takes TLS.
     Tls,
-    /// It waits for the client, and takes no TLS, or does not answer.
-    Silent,
+    /// It waits for the client, and takes no TLS.
+    NoTls,
+    /// It sends nothing.
+    NoAnswer,
 }
 
 impl Route {
-    /// Connects once more and looks at the greeting. Sends nothing but the begin of TLS to a server that does not greet.
+    /// Connects once more and looks at the greeting. Sends nothing but the start of TLS to a server that does not greet.
     pub async fn greeting(&self, host: &str) -> Greeting {
         if let Ok(mut stream) = self.again().await {
             let mut bytes = [0; MAX_GREETING];
@@ -43,13 +45,14 @@ impl Route {
             }
         }
         let (Ok(stream), Ok(config)) = (self.again().await, tls_config(TlsFiles::default())) else {
-            return Greeting::Silent;
+            return Greeting::NoAnswer;
         };
         match tokio::time::timeout(HANDSHAKE_TIME, secure(stream, config, host)).await {
             Ok(Ok(_)) => Greeting::Tls,
             // A server without TLS sends neither a certificate nor an alert.
             Ok(Err(reason)) if reason.contains("certificate") || reason.contains("alert") => Greeting::Tls,
-            Ok(Err(_)) | Err(_) => Greeting::Silent,
+            Ok(Err(_)) => Greeting::NoTls,
+            Err(_) => Greeting::NoAnswer,
         }
     }
 }

@@ -205,6 +205,26 @@ async fn a_server_that_ends_or_stands_still_loses_and_repeats_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_source_fails_until_a_try_succeeds() {
+    let Some((mut server, _)) = server() else { return };
+    let project = project_at(server.port, &yaml("", NOTHING));
+    let engine = project.start().await;
+    let source = || engine.ingress().sources().pop().expect("a source");
+    until(|| source().state == SourceState::Running).await;
+    server.kill();
+    until_passing(&[&project], || source().state == SourceState::Failing).await;
+    let is_tried_again = || {
+        let source = source();
+        assert!(source.state == SourceState::Failing && source.error.is_some(), "{source:?}");
+        source.failures >= 4
+    };
+    until_passing(&[&project], is_tried_again).await;
+    server.start_again().expect("it starts");
+    until_passing(&[&project], || source().state == SourceState::Running).await;
+    stop(engine).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_queue_asks_for_no_message_and_refuses_none() {
     let Some((server, mut client)) = server() else { return };
     let mut peer = Peer::new().await;

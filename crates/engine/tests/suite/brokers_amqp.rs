@@ -40,11 +40,12 @@ fn publish(client: &mut Client, queue: &str, numbers: std::ops::Range<u32>) {
 
 /// Waits until this number of executions is there.
 async fn started(project: &Project, engine: &Engine, count: usize) {
-    until_async(async || {
-        project.clock.advance(std::time::Duration::from_millis(50));
+    let all_started = until_async(async || {
+        // A server that has just started refuses logins for some time, after each of which the consumer pauses longer.
+        project.clock.advance(std::time::Duration::from_millis(250));
         rows(engine).await.len() >= count
-    })
-    .await;
+    });
+    all_started.await;
 }
 
 /// Ends an engine, and checks that it has left no message open.

@@ -10,7 +10,7 @@ use model::Status;
 use model::execution::{Event, ExecutionId, Origin, Outcome, StepOutcome};
 use model::payload::Payload;
 use runtime::{Clock as _, EngineEvent, ManualClock, Settings};
-use store::{ExecutionFilter, ExecutionRow, Page, Store};
+use store::{ExecutionFilter, ExecutionRow, Page, Store, Subscription};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -168,6 +168,15 @@ pub(crate) async fn pass(project: &Project, time: Duration) {
 /// Waits until executions are suspended and none runs.
 pub(crate) async fn until_suspended(engine: &Engine) {
     until(|| engine.status().resting > 0 && engine.status().in_flight == 0).await;
+}
+
+/// Waits until there are subscriptions, for all of which this holds.
+pub(crate) async fn subscribed(engine: &Engine, holds: impl Fn(&Subscription) -> bool) {
+    until(|| {
+        let all = engine.ingress().subscriptions();
+        !all.is_empty() && all.iter().all(&holds)
+    })
+    .await;
 }
 
 /// Returns the executions, newest first.

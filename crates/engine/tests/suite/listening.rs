@@ -12,7 +12,7 @@ use model::payload::{Payload, WebhookPayload};
 use trigger::webhook::Request;
 use value::{Map, Value};
 
-use crate::common::{Peer, Project, end, rows, soon, stop, until};
+use crate::common::{Peer, Project, end, rows, soon, stop, subscribed, until};
 use crate::hooks::{post, signature, text, tokens};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -357,7 +357,7 @@ async fn an_event_subscription_exists_only_while_somebody_listens() {
     let asked = peer.next_request().await;
     assert_eq!(asked.line, "POST /repos/acme/shop/hooks");
     asked.answer(201, r#"{"id": 7}"#).await;
-    until(|| engine.ingress().subscriptions().iter().all(|one| !one.remote.is_null())).await;
+    subscribed(&engine, |one| !one.remote.is_null()).await;
     assert!(engine.ingress().subscriptions().iter().all(|one| one.test));
     // A new listener continues with the subscription.
     project.clock.advance(MINUTE / 2);
@@ -407,10 +407,10 @@ async fn listening_replaces_the_only_webhook_of_a_bot_and_gives_it_back() {
     expect("setWebhook", &live).await;
     engine.ingress().listen(&id().into(), MINUTE, 5).await.expect("it listens");
     expect("setWebhook", &test).await;
-    until(|| engine.ingress().subscriptions().iter().all(|one| !one.remote.is_null())).await;
+    subscribed(&engine, |one| !one.remote.is_null()).await;
     engine.ingress().stop_listening(&id().into()).await.expect("it stops");
     expect("setWebhook", &live).await;
-    until(|| engine.ingress().subscriptions().iter().all(|one| !one.test && !one.remote.is_null())).await;
+    subscribed(&engine, |one| !one.test && !one.remote.is_null()).await;
     std::fs::remove_file(project.path("automations/test.yaml")).expect("it is removed");
     engine.reload().await;
     let asked = peer.next_request().await;

@@ -13,7 +13,7 @@ use runtime::{Clock as _, ManualStart};
 use store::{ExecutionFilter, OutboxRow, Page};
 use value::Value;
 
-use crate::common::{Peer, Project, rows, settled, soon, stop, until, until_async};
+use crate::common::{Peer, Project, rows, settled, soon, stop, subscribed, until, until_async};
 use crate::hooks::post;
 
 /// The schedule `id`, every minute.
@@ -139,7 +139,7 @@ async fn a_subscription_whose_trigger_moves_stays_with_its_secret() {
         (config["url"].as_str().expect("a URL"), config["secret"].as_str().expect("a secret"));
     let token = url.rsplit('/').next().expect("a token").to_owned();
     asked.answer(201, r#"{"id": 7}"#).await;
-    until(|| engine.ingress().subscriptions().iter().all(|one| one.remote == Value::from(7))).await;
+    subscribed(&engine, |one| one.remote == Value::from(7)).await;
     let mut push = post(r#"{"ref": "main"}"#);
     push.headers.push(("x-github-event".to_owned(), b"push".to_vec()));
     let signature = format!("sha256={}", crate::hooks::signature(secret, r#"{"ref": "main"}"#));

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use engine::Engine;
 
-use crate::common::{Peer, Project, call, crash, end, manual, settled, start_with, stop, until_async};
+use crate::common::{
+    Peer, Project, call, crash, end, manual, settled, start_with, stop, subscribed, until_async,
+};
 use crate::engine_events::{event_handler, executions, quiet, told};
 
 fn write_handler(project: &Project, name: &str, with: &str) {
@@ -31,7 +33,7 @@ async fn a_subscription_that_cannot_be_created_is_told() {
     let failed = told(&engine, "each", &["kind", "automation.id", "trigger", "error.kind", "count"]).await;
     assert_eq!(failed, ["subscription test pushed failed 1"]);
     assert_eq!(executions(&engine, "twice").await.len(), 0);
-    until_async(async || engine.ingress().subscriptions().iter().all(|one| one.next_at.is_some())).await;
+    subscribed(&engine, |one| one.next_at.is_some()).await;
     let next = engine.ingress().subscriptions()[0].next_at.expect("it is tried again");
     settled(&project, &next.to_string()).await;
     project.clock.advance_to(next);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use servers::dovecot;
 
-use crate::common::{Peer, PeerRequest, Project, settled, stop, until};
+use crate::common::{Peer, PeerRequest, Project, settled, stop, subscribed, until};
 use crate::polls::polled;
 use crate::secret_outages::{connect, provide};
 
@@ -85,7 +85,7 @@ async fn a_subscription_whose_login_is_refused_is_made_with_the_rotated_secret()
     expect_token(&mut peer, "first").await.answer(401, "{}").await;
     expect_token(&mut peer, "second").await.answer(200, "[]").await;
     expect_token(&mut peer, "second").await.answer(201, r#"{"id": 7}"#).await;
-    until(|| engine.ingress().subscriptions().iter().all(|one| !one.remote.is_null())).await;
+    subscribed(&engine, |one| !one.remote.is_null()).await;
     assert_eq!(requests(&project), 2);
     stop(engine).await;
 }

@@ -549,7 +549,7 @@ impl Ingress {
             },
             Err(message) => ActionError::new(ErrorKind::Expression, format!("trigger.if: {message}")),
         };
-        tracing::warn!(automation = %automation.id, error = error.message, "the trigger's condition cannot be evaluated; the execution fails");
+        tracing::warn!(automation = %automation.id, error = error.message, "the trigger's condition cannot be evaluated");
         Ok(Condition::Fails(error.redacted(&self.context.settings.redactor)))
     }
 

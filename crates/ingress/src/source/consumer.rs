@@ -99,7 +99,10 @@ impl Consumer {
             let catalog = self.ingress.context.catalog.load_full();
             let Some(mount) = self.ingress.wanted_mount(&self.id, &catalog) else { return };
             self.uncopied = None;
-            self.enter(SourceState::Connecting, None);
+            // A source that fails stays so until a try has succeeded.
+            if self.failures.0 == 0 {
+                self.enter(SourceState::Connecting, None);
+            }
             let end = match self.open(&catalog, mount.clone()).await {
                 Ok((plan, mut source)) => {
                     let end = self.consume(plan, &mut *source).await;

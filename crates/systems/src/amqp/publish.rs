@@ -42,9 +42,8 @@ impl Family<Kind> for Amqp {
     }
 
     async fn call(&self, kind: Kind, call: &Call<'_>, target: Target<'_>) -> Result<Value, ActionError> {
-        let link = self.0.link(target).await?;
-        match kind {
-            Kind::Publish => publish(&link, call).await,
+        let step = async |link: &Link| match kind {
+            Kind::Publish => publish(link, call).await,
             Kind::ServerInfo => {
                 let info = link.info();
                 Ok(Value::from(Map::from_iter([
@@ -52,7 +51,8 @@ impl Family<Kind> for Amqp {
                     ("version", Value::from(info.version.as_str())),
                 ])))
             }
-        }
+        };
+        self.0.run(target, step).await
     }
 
     async fn open(&self, options: SourceOptions<'_>) -> Result<Box<dyn MessageSource>, ActionError> {

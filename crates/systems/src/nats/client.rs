@@ -1,5 +1,7 @@
 //! A connection to a server.
 
+use std::time::Duration;
+
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event};
 use connector::net::{Endpoint, tls_config_for};
@@ -11,6 +13,9 @@ use crate::connection::Inputs;
 use crate::explain::{Protocol, explained};
 use crate::stream::family::Target;
 use crate::stream::links::{ANSWER_TIME, CONNECT_TIME, Shared, network, no_login, not_sent, tls_files};
+
+/// The time between two questions for a sign of life. After two of them without an answer the connection is lost.
+const PING_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A connection. Once it is lost it stays so: the next one is dialled, and checked, anew.
 #[derive(Clone)]
@@ -82,6 +87,7 @@ fn options(inputs: Inputs<'_>, host: &str, tls: bool) -> Result<ConnectOptions, 
         .ignore_discovered_servers()
         .max_reconnects(1)
         .connection_timeout(CONNECT_TIME)
+        .ping_interval(PING_INTERVAL)
         .request_timeout(Some(ANSWER_TIME));
     if tls {
         let config = tls_config_for(tls_files(inputs)?, host);

@@ -32,9 +32,8 @@ impl Family<Kind> for Nats {
     }
 
     async fn call(&self, kind: Kind, call: &Call<'_>, target: Target<'_>) -> Result<Value, ActionError> {
-        let link = self.0.link(target).await?;
-        match kind {
-            Kind::Publish => publish(&link, call).await,
+        let step = async |link: &Link| match kind {
+            Kind::Publish => publish(link, call).await,
             Kind::ServerInfo => {
                 let info = link.client.server_info();
                 Ok(Value::from(Map::from_iter([
@@ -43,7 +42,8 @@ impl Family<Kind> for Nats {
                     ("jetStream", Value::from(info.jetstream)),
                 ])))
             }
-        }
+        };
+        self.0.run(target, step).await
     }
 
     async fn open(&self, options: SourceOptions<'_>) -> Result<Box<dyn MessageSource>, ActionError> {

@@ -43,23 +43,23 @@ impl Family<Kind> for Redis {
     }
 
     async fn call(&self, kind: Kind, call: &Call<'_>, target: Target<'_>) -> Result<Value, ActionError> {
-        let link = self.links.link(target).await?;
-        match kind {
-            Kind::Add => add(&link, call).await,
-            Kind::Get => get(&link, call).await,
-            Kind::Set => set(&link, call).await,
+        let step = async |link: &Link| match kind {
+            Kind::Add => add(link, call).await,
+            Kind::Get => get(link, call).await,
+            Kind::Set => set(link, call).await,
             Kind::Delete => {
-                let deleted = change(&link, call, command("DEL", &[key(call)])).await?;
+                let deleted = change(link, call, command("DEL", &[key(call)])).await?;
                 Ok(result([("deleted", Value::from(integer_of(&deleted)? > 0))]))
             }
             Kind::Increment => {
                 let mut add = command("INCRBY", &[key(call)]);
                 add.arg(call.inputs.get("by").and_then(|by| by.as_i64()).unwrap_or(1));
-                let value = change(&link, call, add).await?;
+                let value = change(link, call, add).await?;
                 Ok(result([("value", Value::from(integer_of(&value)?))]))
             }
-            Kind::ServerInfo => server_info(&link).await,
-        }
+            Kind::ServerInfo => server_info(link).await,
+        };
+        self.links.run(target, step).await
     }
 
     async fn open(&self, options: SourceOptions<'_>) -> Result<Box<dyn MessageSource>, ActionError> {

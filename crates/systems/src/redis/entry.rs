@@ -21,7 +21,7 @@ const FIELD: usize = 128;
 pub(super) struct Entry {
     pub id: String,
     pub fields: Vec<(Bytes, Bytes)>,
-    /// True if only the begin of it arrived.
+    /// True if not all of it arrived.
     pub is_cut: bool,
 }
 
@@ -32,7 +32,12 @@ impl Entry {
             return Err(unexpected());
         };
         let (id, mut is_cut) = (text_of(id)?, false);
-        let mut texts = list_of(fields)?.into_iter().map(|text| bytes_of(text, &mut is_cut));
+        let mut fields = list_of(fields)?;
+        if matches!(fields.first(), Some(Value::Int(_))) {
+            // It has too many fields for the reply.
+            (fields, is_cut) = (Vec::new(), true);
+        }
+        let mut texts = fields.into_iter().map(|text| bytes_of(text, &mut is_cut));
         let mut fields = Vec::new();
         while let Some(name) = texts.next() {
             fields.push((name?, texts.next().unwrap_or_else(|| Err(unexpected()))?));
@@ -189,7 +194,7 @@ mod tests {
 
     #[test]
     fn an_entry_that_was_cut_is_larger_than_any_body_may_be() {
-        let message = entry(&[(b"body", b"begin"), (b"more", b"")], true).message("orders", 7, false);
-        assert_eq!((message.body.len(), message.body.starts_with(b"begin ")), (MAX_VALUE + 1, true));
+        let message = entry(&[(b"body", b"start"), (b"more", b"")], true).message("orders", 7, false);
+        assert_eq!((message.body.len(), message.body.starts_with(b"start ")), (MAX_VALUE + 1, true));
     }
 }

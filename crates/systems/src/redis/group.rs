@@ -2,12 +2,15 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use connector::ResolvedConnection;
 use sha2::{Digest as _, Sha256};
 
 use crate::connection::Inputs;
 
+/// The time for which a position is kept, as long as the ids of messages are known: before it an entry may start again.
+const KEPT: Duration = Duration::from_hours(24 * 7);
 /// The largest number of groups whose positions are known.
 const MAX_GROUPS: usize = 10_000;
 
@@ -52,17 +55,18 @@ pub(super) fn group_id(connection: &ResolvedConnection, stream: &str, group: &st
 
 /// For each group the entry up to which all are acknowledged, as the server has last told it.
 #[derive(Default)]
-pub(super) struct Groups(Mutex<HashMap<GroupId, EntryId>>);
+pub(super) struct Groups(Mutex<HashMap<GroupId, (EntryId, Instant)>>);
 
 impl Groups {
     pub(super) fn position(&self, group: &GroupId) -> Option<EntryId> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(group).copied()
+        let groups = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        groups.get(group).filter(|(_, noted)| noted.elapsed() < KEPT).map(|(position, _)| *position)
     }
 
     pub(super) fn note(&self, group: GroupId, position: EntryId) {
         let mut groups = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if groups.len() < MAX_GROUPS || groups.contains_key(&group) {
-            groups.insert(group, position);
+            groups.insert(group, (position, Instant::now()));
         }
     }
 }

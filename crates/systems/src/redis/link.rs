@@ -13,7 +13,7 @@ use super::reply::Limited;
 use crate::connection::{Inputs, connection_error};
 use crate::stream::family::Target;
 use crate::stream::links::{
-    ANSWER_TIME, CONNECT_TIME, Duplex, Shared, dial, network, no_login, not_sent, refused,
+    ANSWER_TIME, CONNECT_TIME, Duplex, Shared, dial, explained_login, network, no_login, not_sent, refused,
 };
 
 /// The usual port, without and with TLS.
@@ -23,6 +23,8 @@ const MAX_WORDS: usize = 300;
 /// The codes of errors that are over soon.
 const TEMPORARY: [&str; 8] =
     ["BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "NOREPLICAS", "OOM", "READONLY", "TRYAGAIN"];
+/// The codes by which a server says that another one has taken its place, which a new connection may reach.
+const REPLACED: [&str; 2] = ["MASTERDOWN", "READONLY"];
 /// The codes of refused logins.
 const NO_LOGIN: [&str; 2] = ["NOAUTH", "WRONGPASS"];
 
@@ -47,7 +49,10 @@ impl Shared for Link {
             link.log_in(inputs).await?;
             Ok(link)
         });
-        opened.await.unwrap_or_else(|_| Err(no_login(SUBJECT)))
+        match opened.await.unwrap_or_else(|_| Err(no_login(SUBJECT))) {
+            Ok(link) => Ok(link),
+            Err(error) => Err(explained_login(error, target, (SUBJECT, PORTS)).await),
+        }
     }
 
     fn is_usable(&self) -> bool {
@@ -92,7 +97,7 @@ impl Link {
             let selected = self.ask(&select).await;
             selected.map_err(|error| match error.kind {
                 ErrorKind::Response => inputs.refuse(format!("its database {database}: {}", error.message)),
-                _ => error,
+                _ => not_sent(error),
             })?;
         }
         Ok(())
@@ -109,7 +114,12 @@ impl Link {
         let asked = client.send_packed_command(command);
         let replied = tokio::time::timeout(longest.saturating_add(ANSWER_TIME), asked).await;
         let error = match replied {
-            Ok(Ok(Value::ServerError(error))) => return Err(failure(&error.into())),
+            Ok(Ok(Value::ServerError(error))) => {
+                let error = failure(&error.into());
+                let is_replaced = error.code.as_deref().is_some_and(|code| REPLACED.contains(&code));
+                self.lost.fetch_or(is_replaced, Ordering::Relaxed);
+                return Err(error);
+            }
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => failure(&error),
             Err(_) => {

@@ -11,21 +11,23 @@ use tokio::io::{AsyncRead, ReadBuf};
 pub(super) const MAX_VALUE: usize = 8 << 20;
 /// The bytes of texts that one reply keeps: a value of that size, with names and ids.
 const MAX_TEXTS: usize = MAX_VALUE + (64 << 10);
-/// The begin of a text that is always kept, in bytes: an id is shorter, so that an entry without room can be read again.
-const MIN_TEXT: usize = 64;
 /// The largest text that is waited for, in bytes, of which the rest is skipped.
 const MAX_SKIPPED: u64 = 1 << 30;
 /// The longest line, in bytes.
 const MAX_LINE: usize = 64 << 10;
-/// The largest number of values in one reply.
+/// The largest number of values in one reply, without the ones that are skipped.
 const MAX_ITEMS: u64 = 100_000;
+/// The number of values beyond which a list within a reply is skipped. The rest is for the lists around it.
+const MAX_LISTED: u64 = 90_000;
+/// The largest number of values of a list that is skipped.
+const MAX_SKIPPED_ITEMS: u64 = 10_000_000;
 /// The deepest nesting of lists.
 const MAX_DEPTH: usize = 8;
 /// The bytes that are read at once.
 const CHUNK: usize = 16 << 10;
 
-/// A stream whose arriving replies have limits. A text of `n` bytes that is cut arrives as the list `[n, the bytes that are kept]`, which no
-/// command answers in place of a text.
+/// A stream whose arriving replies have limits. A text of `n` bytes that is cut arrives as the list `[n, the bytes that are kept]`, a form
+/// that no command returns where a text is expected. A list of `n` values within a reply that is skipped arrives as `[n, an empty text]`.
 pub(super) struct Limited<S> {
     stream: S,
     replies: Replies,
@@ -66,7 +68,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Limited<S> {
     }
 }
 
-/// The position within the replies. Invariant: `items` and `texts` count the values and the bytes of texts of one reply.
+/// The position within the replies. Invariant: `items`, `skipped` and `texts` count the values and the bytes of texts of one reply.
 #[derive(Default)]
 struct Replies {
     line: Vec<u8>,
@@ -74,7 +76,10 @@ struct Replies {
     text: Option<Text>,
     /// The values that are missing from each open list.
     open: Vec<u64>,
+    /// The number of lists around the list that is skipped.
+    skips: Option<usize>,
     items: u64,
+    skipped: u64,
     texts: usize,
 }
 
@@ -109,7 +114,9 @@ impl Replies {
         text.keep -= kept.len();
         text.left = text.left.saturating_sub(u64::try_from(count).unwrap_or(u64::MAX));
         if text.left == 0 {
-            out.extend_from_slice(b"\r\n");
+            if self.skips.is_none() {
+                out.extend_from_slice(b"\r\n");
+            }
             self.text = None;
             self.end_value();
         }
@@ -136,35 +143,56 @@ impl Replies {
 
     fn take_line(&mut self, line: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         let (kind, rest) = line.split_first().ok_or_else(no_protocol)?;
-        self.items += 1;
-        if self.items > MAX_ITEMS {
-            return Err(broken("a reply has more than 100,000 values"));
-        }
+        self.count()?;
         let number = || -> io::Result<i64> {
             std::str::from_utf8(rest).ok().and_then(|text| text.parse().ok()).ok_or_else(no_protocol)
         };
         match kind {
             b'$' => match u64::try_from(number()?) {
                 Ok(size) => return self.begin_text(size, out),
-                Err(_) => out.extend_from_slice(b"$-1\r\n"),
+                Err(_) => self.put(b"$-1\r\n", out),
             },
-            b'*' => {
-                let count = number()?;
-                out.extend_from_slice(format!("*{count}\r\n").as_bytes());
-                if let Ok(count @ 1..) = u64::try_from(count) {
-                    if self.open.len() >= MAX_DEPTH || count > MAX_ITEMS {
-                        return Err(broken("a reply has too many values, or too deep lists"));
-                    }
-                    self.open.push(count);
-                    return Ok(());
-                }
-            }
-            _ => {
-                out.extend_from_slice(line);
-                out.extend_from_slice(b"\r\n");
-            }
+            b'*' => match u64::try_from(number()?) {
+                Ok(count @ 1..) => return self.begin_list(count, out),
+                _ => self.put(&[line, b"\r\n"].concat(), out),
+            },
+            _ => self.put(&[line, b"\r\n"].concat(), out),
         }
         self.end_value();
+        Ok(())
+    }
+
+    /// Counts a value that begins.
+    fn count(&mut self) -> io::Result<()> {
+        let (count, most) = match self.skips {
+            None => (&mut self.items, MAX_ITEMS),
+            Some(_) => (&mut self.skipped, MAX_SKIPPED_ITEMS),
+        };
+        *count += 1;
+        if *count > most { Err(broken("a reply has too many values")) } else { Ok(()) }
+    }
+
+    /// Passes bytes on that are not skipped.
+    fn put(&self, bytes: &[u8], out: &mut Vec<u8>) {
+        if self.skips.is_none() {
+            out.extend_from_slice(bytes);
+        }
+    }
+
+    fn begin_list(&mut self, count: u64, out: &mut Vec<u8>) -> io::Result<()> {
+        if self.open.len() >= MAX_DEPTH || count > MAX_SKIPPED_ITEMS {
+            return Err(broken("a reply has too many values, or too deep lists"));
+        }
+        let has_room = self.items.saturating_add(count) <= MAX_LISTED;
+        if has_room || self.skips.is_some() {
+            self.put(format!("*{count}\r\n").as_bytes(), out);
+        } else if self.open.is_empty() {
+            return Err(broken("a reply has too many values"));
+        } else {
+            self.put(format!("*2\r\n:{count}\r\n$0\r\n\r\n").as_bytes(), out);
+            self.skips = Some(self.open.len());
+        }
+        self.open.push(count);
         Ok(())
     }
 
@@ -172,7 +200,11 @@ impl Replies {
         if size > MAX_SKIPPED {
             return Err(broken("a value is larger than 1 GiB"));
         }
-        let room = MAX_TEXTS.saturating_sub(self.texts).max(MIN_TEXT);
+        if self.skips.is_some() {
+            self.text = Some(Text { keep: 0, left: size + 2 });
+            return Ok(());
+        }
+        let room = MAX_TEXTS.saturating_sub(self.texts);
         let keep = usize::try_from(size).unwrap_or(usize::MAX).min(room);
         if u64::try_from(keep).is_ok_and(|keep| keep < size) {
             out.extend_from_slice(format!("*2\r\n:{size}\r\n").as_bytes());
@@ -191,8 +223,11 @@ impl Replies {
                 return;
             }
             self.open.pop();
+            if self.skips == Some(self.open.len()) {
+                self.skips = None;
+            }
         }
-        (self.items, self.texts) = (0, 0);
+        (self.items, self.skipped, self.texts) = (0, 0, 0);
     }
 }
 
@@ -223,18 +258,15 @@ mod tests {
     #[test]
     fn a_text_above_the_limit_is_cut_and_the_next_reply_is_whole() {
         let size = MAX_TEXTS + 100;
-        let head = format!("*2\r\n${size}\r\n");
-        let large = [head.as_bytes(), &vec![b'x'; size], b"\r\n$70\r\n", &[b'y'; 70], b"\r\n"].concat();
+        let large = [format!("*2\r\n${size}\r\n").as_bytes(), &vec![b'x'; size], b"\r\n$1\r\ny\r\n"].concat();
         let got = passed(&[&large, b"$2\r\nok\r\n"]).expect("it passes");
         let kept = MAX_TEXTS;
         let head = format!("*2\r\n*2\r\n:{size}\r\n${kept}\r\n");
         let expected = [
             head.as_bytes(),
             &vec![b'x'; kept],
-            // Little is left for the second text of the reply.
-            b"\r\n*2\r\n:70\r\n$64\r\n",
-            &[b'y'; MIN_TEXT],
-            b"\r\n$2\r\nok\r\n",
+            // Nothing is left for the second text of the reply.
+            b"\r\n*2\r\n:1\r\n$0\r\n\r\n$2\r\nok\r\n",
         ];
         assert!(got == expected.concat(), "{} bytes", got.len());
     }
@@ -244,12 +276,24 @@ mod tests {
         assert_eq!(reason(b"HTTP/1.1 400 Bad Request\r\n"), "it does not speak the protocol of Redis");
         assert_eq!(reason(b"$x\r\n"), "it does not speak the protocol of Redis");
         assert_eq!(reason(b"$1073741825\r\n"), "a value is larger than 1 GiB");
-        assert_eq!(reason(b"*100001\r\n"), "a reply has too many values, or too deep lists");
+        assert_eq!(reason(b"*90001\r\n"), "a reply has too many values");
+        assert_eq!(reason(b"*1\r\n*10000001\r\n"), "a reply has too many values, or too deep lists");
         assert_eq!(reason(&b"*1\r\n".repeat(9)), "a reply has too many values, or too deep lists");
         assert_eq!(reason(&[b'+'; 70_000]), "a line of its reply is longer than 64 KiB");
-        let many = [b"*2\r\n*99999\r\n".as_slice(), &b":1\r\n".repeat(99_999)].concat();
-        assert_eq!(reason(&many), "a reply has more than 100,000 values");
+        let lists = [b"*80000\r\n".as_slice(), &b"*1\r\n:1\r\n".repeat(70_000)].concat();
+        assert_eq!(reason(&lists), "a reply has too many values");
         assert_eq!(reason(&b":1\r\n".repeat(200_000)), "passed");
+    }
+
+    #[test]
+    fn a_list_within_a_reply_that_has_no_room_is_skipped_and_the_rest_of_the_reply_is_whole() {
+        let long = [b"*100000\r\n".as_slice(), &b"$1\r\na\r\n*1\r\n:1\r\n".repeat(50_000)].concat();
+        let reply = [b"*3\r\n:7\r\n".as_slice(), &long, b"$1\r\ny\r\n$2\r\nok\r\n"].concat();
+        let expected = b"*3\r\n:7\r\n*2\r\n:100000\r\n$0\r\n\r\n$1\r\ny\r\n$2\r\nok\r\n".as_slice();
+        assert_eq!(passed(&[&reply]).expect("it passes"), expected);
+        for cut in [15, 25, 400_000, reply.len() - 20] {
+            assert_eq!(passed(&[&reply[..cut], &reply[cut..]]).expect("it passes"), expected, "{cut}");
+        }
     }
 
     proptest! {

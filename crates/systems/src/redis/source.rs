@@ -33,6 +33,14 @@ const MAX_LATER: usize = 1000;
 /// The number of deleted entries that an error names.
 const MAX_NAMED: usize = 5;
 
+/// A pending entry that is to be read again.
+struct Later {
+    at: Instant,
+    id: String,
+    /// True if it was brought before.
+    redelivered: bool,
+}
+
 /// An open consumer.
 pub(super) struct Source {
     link: Link,
@@ -45,9 +53,9 @@ pub(super) struct Source {
     asked: Option<BoxFuture<'static, Result<Reply, ActionError>>>,
     /// The entries that have come, and true for the ones that were brought before.
     ready: VecDeque<(Entry, bool)>,
-    /// The pending entries that are to be read again, and when.
-    later: VecDeque<(Instant, String)>,
-    /// The begin of the next page of the entries that an earlier process has left pending; `None` behind the last page. New entries come
+    /// The pending entries that are to be read again.
+    later: VecDeque<Later>,
+    /// The start of the next page of the entries that an earlier process has left pending; `None` behind the last page. New entries come
     /// after them.
     left: Option<String>,
     /// The time of the next look for entries of other consumers, and where it begins.
@@ -136,7 +144,7 @@ impl Source {
         let Some(found) = found else {
             let (group, stream) = (&self.group, &self.stream);
             let message = format!("{SUBJECT} has no group `{group}` of the stream `{stream}` any more");
-            return Err(refused(message).with_code("NOGROUP"));
+            return Err(self.failed(refused(message).with_code("NOGROUP")));
         };
         let pending = self.link.ask(&self.command("XPENDING", &[])).await;
         let pending = list_of(pending.map_err(|error| self.failed(error))?)?;
@@ -163,8 +171,8 @@ impl Source {
     fn failed(&self, mut error: ActionError) -> ActionError {
         let Self { stream, group, .. } = self;
         if error.code.is_some() {
-            let begin = format!("the group `{group}` of the stream `{stream}` cannot be read: ");
-            error.message.insert_str(0, &begin);
+            let about = format!("the group `{group}` of the stream `{stream}` cannot be read: ");
+            error.message.insert_str(0, &about);
         }
         error
     }
@@ -175,9 +183,10 @@ impl Source {
             let (count, stream) = (self.deleted.len(), &self.stream);
             let named: Vec<&str> = self.deleted.iter().take(MAX_NAMED).map(String::as_str).collect();
             let more = if count > MAX_NAMED { ", …" } else { "" };
+            let entries = if count == 1 { "entry was" } else { "entries were" };
             return Err(refused(format!(
-                "{count} entries were deleted from the stream `{stream}` before they started anything: {}{more}; let it keep more \
-                 entries (`MAXLEN`), or run the automation more often",
+                "{count} {entries} deleted from the stream `{stream}` before their acknowledgement, and may have started nothing: \
+                 {}{more}; let it keep more entries (`MAXLEN`), or run the automation more often",
                 named.join(", ")
             )));
         }
@@ -232,31 +241,32 @@ impl Source {
     /// Notes that entries are to be read again, unless they are under way.
     fn read_again(&mut self, ids: Vec<String>) {
         let now = Instant::now();
-        let later = self.later.iter().map(|(_, id)| id);
+        let later = self.later.iter().map(|later| &later.id);
         let ready = self.ready.iter().map(|(entry, _)| &entry.id);
         let known: HashSet<&String> =
             later.chain(ready).chain(self.open.values().map(|entry| &entry.id)).collect();
-        let new: Vec<_> = ids.into_iter().filter(|id| !known.contains(id)).map(|id| (now, id)).collect();
+        let new = ids.into_iter().filter(|id| !known.contains(id));
+        let new: Vec<_> = new.map(|id| Later { at: now, id, redelivered: true }).collect();
         self.later.extend(new);
     }
 
     fn is_due(&self) -> bool {
         let now = Instant::now();
-        self.later.iter().any(|(at, _)| *at <= now)
+        self.later.iter().any(|later| later.at <= now)
     }
 
     /// Reads the next entry that is due again. `None` if nothing is due.
     async fn again(&mut self) -> Result<Option<()>, ActionError> {
         let now = Instant::now();
-        let Some(index) = self.later.iter().position(|(at, _)| *at <= now) else { return Ok(None) };
-        let Some((at, id)) = self.later.remove(index) else { return Ok(None) };
-        match self.pending(&id).await {
+        let Some(index) = self.later.iter().position(|later| later.at <= now) else { return Ok(None) };
+        let Some(later) = self.later.remove(index) else { return Ok(None) };
+        match self.pending(&later.id).await {
             Ok(entry) => {
-                self.ready.extend(entry.map(|entry| (entry, true)));
+                self.ready.extend(entry.map(|entry| (entry, later.redelivered)));
                 Ok(Some(()))
             }
             Err(error) => {
-                self.later.push_front((at, id));
+                self.later.push_front(later);
                 Err(self.failed(error))
             }
         }
@@ -296,7 +306,7 @@ impl Source {
         for (index, entry) in found.into_iter().enumerate() {
             // The entries before it left no room for it in the reply.
             if entry.is_cut && index > 0 {
-                self.later.push_back((Instant::now(), entry.id));
+                self.later.push_back(Later { at: Instant::now(), id: entry.id, redelivered: false });
             } else {
                 self.ready.push_back((entry, false));
             }
@@ -331,7 +341,7 @@ impl MessageSource for Source {
         if !self.ready.is_empty() || self.is_due() {
             return Ok(true);
         }
-        let due = self.later.iter().map(|(at, _)| at.saturating_duration_since(Instant::now())).min();
+        let due = self.later.iter().map(|later| later.at.saturating_duration_since(Instant::now())).min();
         let longest = due.map_or(longest, |due| due.min(longest));
         if self.left.is_some() {
             return Ok(false);
@@ -381,7 +391,9 @@ impl MessageSource for Source {
             let Some(entry) = self.open.remove(&token) else { continue };
             match fate {
                 Fate::Done => done.push(entry.id),
-                Fate::Later(pause) => self.later.push_back((now + pause, entry.id)),
+                Fate::Later(pause) => {
+                    self.later.push_back(Later { at: now + pause, id: entry.id, redelivered: true });
+                }
             }
         }
         if done.is_empty() {
@@ -401,7 +413,7 @@ impl MessageSource for Source {
         let gone = || ActionError::new(ErrorKind::Internal, "the message is settled");
         let entry = self.open.get(&message.token).ok_or_else(gone)?;
         if entry.is_cut {
-            let message = "it is larger than 8 MiB, of which only the first are kept";
+            let message = "it is larger than 8 MiB, or has more than 45,000 fields";
             return Err(ActionError::new(ErrorKind::Limit, message));
         }
         let mut add = command("XADD", &[to, "*"]);

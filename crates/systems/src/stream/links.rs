@@ -28,12 +28,20 @@ pub(crate) trait Shared: Clone {
     /// Connects and logs in.
     async fn open(target: Target<'_>) -> Result<Self, ActionError>;
 
-    /// True as long as it stands.
+    /// True while the connection is open. It never becomes true again: the next one is dialled, and checked, anew.
     fn is_usable(&self) -> bool;
 }
 
 /// The connections that steps use, by the values of their connection.
-pub(crate) struct Links<L>(Mutex<HashMap<[u8; 32], (L, Instant)>>);
+pub(crate) struct Links<L>(Mutex<HashMap<[u8; 32], Kept<L>>>);
+
+/// A connection with the time at which a step last asked for it.
+struct Kept<L> {
+    link: L,
+    used: Instant,
+    /// Tells it from its successor.
+    opened: Instant,
+}
 
 impl<L> Default for Links<L> {
     fn default() -> Self {
@@ -42,27 +50,60 @@ impl<L> Default for Links<L> {
 }
 
 impl<L: Shared> Links<L> {
-    /// Returns the connection that an earlier step has opened, or opens it.
-    pub(crate) async fn link(&self, target: Target<'_>) -> Result<L, ActionError> {
+    /// Runs a step over the connection that an earlier one has opened, or a new one. A connection over which a step has had no
+    /// answer within its time is used by no further step: it may be dead.
+    pub(crate) async fn run<T>(
+        &self,
+        target: Target<'_>,
+        step: impl AsyncFnOnce(&L) -> Result<T, ActionError>,
+    ) -> Result<T, ActionError> {
         let values = Inputs(target.connection).digest();
-        if let Some(link) = self.kept(&values) {
-            return Ok(link);
+        let (link, opened) = match self.kept(&values) {
+            Some(kept) => kept,
+            None => self.keep(values, L::open(target).await?),
+        };
+        // Dropped with the step, whose time limit may be shorter than that of an answer.
+        let mut unanswered = Unanswered { links: self, of: Some((values, opened)) };
+        let done = step(&link).await;
+        if !done.as_ref().is_err_and(|error| error.kind == ErrorKind::Timeout) {
+            unanswered.of = None;
         }
-        let link = L::open(target).await?;
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() < MAX_KEPT {
-            kept.insert(values, (link.clone(), Instant::now()));
-        }
-        Ok(link)
+        done
     }
 
-    fn kept(&self, values: &[u8; 32]) -> Option<L> {
+    fn kept(&self, values: &[u8; 32]) -> Option<(L, Instant)> {
         let now = Instant::now();
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.retain(|_, (link, used)| link.is_usable() && now.saturating_duration_since(*used) < MAX_IDLE);
-        let (link, used) = kept.get_mut(values)?;
-        *used = now;
-        Some(link.clone())
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, kept| kept.link.is_usable() && now.saturating_duration_since(kept.used) < MAX_IDLE);
+        let kept = all.get_mut(values)?;
+        kept.used = now;
+        Some((kept.link.clone(), kept.opened))
+    }
+
+    fn keep(&self, values: [u8; 32], link: L) -> (L, Instant) {
+        let opened = Instant::now();
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() < MAX_KEPT {
+            all.insert(values, Kept { link: link.clone(), used: opened, opened });
+        }
+        (link, opened)
+    }
+}
+
+/// A step without an answer. Dropping it gives its connection up.
+struct Unanswered<'l, L> {
+    links: &'l Links<L>,
+    /// `None` once there is an answer.
+    of: Option<([u8; 32], Instant)>,
+}
+
+impl<L> Drop for Unanswered<'_, L> {
+    fn drop(&mut self) {
+        let Some((values, opened)) = self.of else { return };
+        let mut all = self.links.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.get(&values).is_some_and(|kept| kept.opened == opened) {
+            all.remove(&values);
+        }
     }
 }
 

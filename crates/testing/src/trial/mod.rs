@@ -148,6 +148,7 @@ impl TestRunner {
             folder: std::path::PathBuf::new(),
             cassette: None,
             outbound_allow: Vec::new(),
+            files_dir: None,
             real: self.real.clone(),
             trial: Some(TrialStart { plan, answers, secret: recorded.secret.clone() }),
         };

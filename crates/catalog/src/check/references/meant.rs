@@ -206,8 +206,11 @@ impl Checker<'_> {
         }
         let position = read.position(3);
         let message = format!("`trigger.results.body` has no `{member}`: the received data is below `data`");
-        let diagnostic =
-            Diagnostic::error("unknown-member", message, position.span).allowed(members.iter().copied());
+        let diagnostic = Diagnostic::error("unknown-member", message, position.span);
+        if text::diagnostic::nearest(member, members.iter().copied()).is_some() {
+            return Some(position.nearest(diagnostic, member, &members));
+        }
+        let diagnostic = diagnostic.allowed(members.iter().copied());
         let meant = if matches!(trigger.start_form(), StartForm::Inputs) {
             format!("inputs.{}", read.path.get(3..).unwrap_or_default().join("."))
         } else {

@@ -86,6 +86,7 @@ impl Subcommand for Test {
         let runtime = daemon::runtime()?;
         let runner = TestRunner::new(Arc::new(checked.catalog), dir)
             .with_outbound(config.engine().outbound_allow)
+            .with_files(config.files_dir.clone())
             .with_secrets(secrets(&config, self.record, &runtime)?);
         let begun = Instant::now();
         let mut listing = report::Listing::new(!self.json);

@@ -114,7 +114,7 @@ impl Cassette {
         let lines = unused.map(|(exchange, _)| exchange.request.line());
         let calls = state.calls.iter().zip(&state.used_calls);
         let calls = calls.filter(|(_, used)| !**used && !self.is_recording);
-        lines.chain(calls.map(|(call, _)| format!("the call of `{}`", call.action))).collect()
+        lines.chain(calls.map(|(call, _)| call.action.clone())).collect()
     }
 
     /// Adds an exchange to the recording.
@@ -170,8 +170,12 @@ impl Cassette {
         Err(ActionError::new(ErrorKind::Internal, message))
     }
 
-    /// Adds a call of an action without HTTP to the recording.
+    /// Adds a call of an action without HTTP to the recording, unless its system was not reached.
     pub(crate) fn record_call(&self, made: &MadeCall<'_>, answer: &Result<Value, ActionError>) {
+        let is_unsent = |error: &ActionError| error.not_sent || error.kind == ErrorKind::Connection;
+        if answer.as_ref().is_err_and(is_unsent) {
+            return;
+        }
         let mut state = self.state();
         if state.calls.len() + state.exchanges.len() < MAX_EXCHANGES {
             let call = RecordedCall::new(made, answer, &|json| state.mask.mask_json(json));
@@ -191,7 +195,7 @@ impl Cassette {
             state.used_calls[index] = true;
             return state.calls[index].answer();
         }
-        let line = format!("`{}`", made.action);
+        let line = made.action.to_owned();
         let unused = state.calls.iter().zip(&state.used_calls).filter(|(_, used)| !**used);
         let alike = unused.map(|(call, _)| call).filter(|call| call.action == made.action);
         let nearest =

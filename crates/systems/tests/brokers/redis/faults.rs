@@ -104,6 +104,31 @@ async fn a_write_whose_answer_is_lost_has_an_unknown_outcome() {
     call("n").await.expect("it is dialled anew");
 }
 
+#[tokio::test]
+async fn a_step_that_ends_before_its_answer_leaves_a_new_connection_to_the_next() {
+    let Some(broker) = Broker::start() else { return };
+    let proxy = Proxy::start(broker.server.port).expect("a proxy");
+    let connection = connect(&broker.registry, "redis.server", super::broker::with(proxy.port));
+    let call = async || {
+        let inputs = (json!({"key": "n"}), "");
+        call(&broker.registry, &broker.http, &connection, "redis.increment", inputs).await
+    };
+    call().await.expect("it works");
+    proxy.swallow(Some(b"INCRBY"));
+    let swallowed = async {
+        while !proxy.has_swallowed() {
+            drop(tokio::time::timeout(Duration::from_millis(5), std::future::pending::<()>()).await);
+        }
+    };
+    tokio::select! {
+        called = call() => panic!("it was swallowed: {called:?}"),
+        () = swallowed => {}
+    }
+    proxy.swallow(None);
+    let called = tokio::time::timeout(Duration::from_secs(5), call()).await.expect("it is dialled anew");
+    assert_eq!(called.expect("it works").get("value"), Some("2".into()));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_server_loses_no_message_and_is_dialled_anew() {
     let Some(mut broker) = Broker::start() else { return };
