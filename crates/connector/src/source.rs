@@ -6,13 +6,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
-use model::ActionError;
+use model::{ActionError, InputSpec};
 use serde::{Serialize, Serializer};
 use value::Map;
 
 use crate::connection::ResolvedConnection;
 use crate::http::Http;
 use crate::log::LogSink;
+use crate::static_inputs::{InputProblem, StaticInputs};
 
 /// An event whose messages a broker keeps until they are settled.
 #[derive(Clone)]
@@ -64,6 +65,9 @@ pub trait Broker: Send + Sync {
     /// # Errors
     /// Returns the reason why there is no source, as a record for people. Nothing was taken.
     async fn open(&self, options: SourceOptions<'_>) -> Result<Box<dyn MessageSource>, ActionError>;
+
+    /// Checks the inputs of the event, which `specs` describe, before it is opened.
+    fn check_static(&self, specs: &[InputSpec], inputs: &StaticInputs<'_>) -> Vec<InputProblem>;
 }
 
 /// An open source. After an error it is dropped and opened anew: the broker brings all that was not settled again.

@@ -109,6 +109,12 @@ impl<'a> StaticInputs<'a> {
         (self.template)(name)?.literal().filter(|value| !value.is_null())
     }
 
+    /// Returns the part of an input that its file determines: of a map its literal entries, of a list all items; `None` if there is none.
+    #[must_use]
+    pub fn known(&self, name: &str) -> Option<Value> {
+        known_part((self.template)(name)?).filter(|value| !value.is_null())
+    }
+
     /// Returns an input that is literal text as the input map of a call; the map is empty if the input holds an
     /// expression.
     pub(crate) fn literal_text(&self, name: &str) -> Map {
@@ -169,6 +175,18 @@ impl<'a> StaticInputs<'a> {
                 Part::Expression(_) => None,
             },
             _ => None,
+        }
+    }
+}
+
+fn known_part(template: &Template) -> Option<Value> {
+    match template {
+        Template::Literal(value) => Some(value.clone()),
+        Template::Expression(_) | Template::Text(_) => None,
+        Template::List(items) => items.iter().map(known_part).collect::<Option<Vec<_>>>().map(Value::from),
+        Template::Map(entries) => {
+            let known = entries.iter().filter_map(|(key, value)| Some((&**key, known_part(value)?)));
+            Some(Value::from(known.collect::<Map>()))
         }
     }
 }

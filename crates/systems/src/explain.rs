@@ -27,7 +27,7 @@ pub(crate) async fn explained(
     } else if shown.contains("no encryption") || shown.contains("insecure transport") {
         Some(format!("it wants TLS: remove `{}`", protocol.without_tls))
     } else if may_be_port(&error) {
-        route.greeting(host).await.and_then(|greeting| cause(protocol, tls, greeting))
+        Box::pin(route.greeting(host)).await.and_then(|greeting| cause(protocol, tls, greeting))
     } else {
         None
     };

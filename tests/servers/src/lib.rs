@@ -13,12 +13,15 @@ pub mod rabbitmq;
 pub mod redis;
 
 use std::io::{self, Read as _, Write as _};
+use std::marker::PhantomData;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
 
 /// The time limit for the start of a server.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -81,6 +84,15 @@ pub fn free_port() -> io::Result<u16> {
     Err(io::Error::new(io::ErrorKind::AddrInUse, "all ports are taken"))
 }
 
+/// Connects to a port of loopback, with a time limit for each answer. Small parts are sent at once: else the second part of a request waits for
+/// the acknowledgement of the first, which systems delay by 40 ms.
+fn connected(port: u16, answer_time: Duration) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(answer_time))?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
 /// A process that ends with this one.
 #[derive(Debug)]
 pub struct Running {
@@ -139,6 +151,148 @@ impl Drop for Running {
     fn drop(&mut self) {
         drop(self.process.stdin.take());
         let _ = self.process.wait();
+    }
+}
+
+/// A client of a kind of server, for one thread.
+pub trait Connect: Sized {
+    /// Connects.
+    ///
+    /// # Errors
+    /// The server is not ready.
+    fn connect(port: u16) -> io::Result<Self>;
+
+    /// Checks that a server which listens has read its data.
+    ///
+    /// # Errors
+    /// It is not ready.
+    fn check_ready(port: u16) -> io::Result<()> {
+        Self::connect(port).map(drop)
+    }
+
+    /// Starts a server with further lines of configuration; `None` if it is not installed.
+    fn start(configuration: &str) -> Option<Server<Self>>;
+}
+
+/// A running server with a folder of its own. Dropping it ends it, and deletes its folder.
+#[derive(Debug)]
+pub struct Server<C> {
+    /// Its port of loopback.
+    pub port: u16,
+    /// Its port of loopback with TLS, if it has certificates.
+    pub tls_port: u16,
+    program: PathBuf,
+    arguments: Vec<String>,
+    running: Option<Running>,
+    /// A process that it needs.
+    beside: Option<Running>,
+    folder: TempDir,
+    client: PhantomData<C>,
+}
+
+impl<C: Connect> Server<C> {
+    /// Starts a server that everybody may use; `None` if it is not installed.
+    ///
+    /// # Panics
+    /// It does not start.
+    #[must_use]
+    pub fn start() -> Option<Self> {
+        C::start("")
+    }
+
+    /// Starts a server with further lines of configuration, in which `{folder}` stands for its folder and `{tls}` for a port.
+    ///
+    /// # Panics
+    /// It does not start.
+    #[must_use]
+    pub fn start_with(configuration: &str) -> Option<Self> {
+        C::start(configuration)
+    }
+
+    /// Starts a program, for which `prepare` gets the lines of configuration, writes the files and sets the arguments. The program writes its
+    /// process id to the file `pid`.
+    fn begin(
+        program: &Path,
+        configuration: &str,
+        prepare: impl FnOnce(&mut Self, &str) -> io::Result<()>,
+    ) -> Self {
+        let made = || -> io::Result<Self> {
+            let mut server = Self {
+                port: free_port()?,
+                tls_port: free_port()?,
+                program: program.to_owned(),
+                arguments: Vec::new(),
+                running: None,
+                beside: None,
+                folder: tempfile::tempdir()?,
+                client: PhantomData,
+            };
+            let lines = configuration.replace("{folder}", &server.path());
+            let lines = lines.replace("{tls}", &server.tls_port.to_string());
+            prepare(&mut server, &lines)?;
+            server.start_again()?;
+            Ok(server)
+        };
+        made().unwrap_or_else(|error| panic!("{} does not start: {error}", program.display()))
+    }
+
+    /// The path of its folder.
+    fn path(&self) -> String {
+        self.folder.path().display().to_string()
+    }
+
+    /// Writes a file of its folder, and returns the path.
+    fn write(&self, name: &str, text: &str) -> io::Result<String> {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, text)?;
+        Ok(path.display().to_string())
+    }
+
+    /// Starts it again after [`Server::kill`], with all that it has written.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start_again(&mut self) -> io::Result<()> {
+        let pid = self.folder.path().join("pid");
+        self.running = Some(Running::start(&self.program, &self.arguments, pid, self.port)?);
+        // It listens before it has read its data.
+        let begun = Instant::now();
+        while let Err(error) = C::check_ready(self.port) {
+            if begun.elapsed() > PATIENCE {
+                return Err(error);
+            }
+            std::thread::park_timeout(CHECK_INTERVAL);
+        }
+        Ok(())
+    }
+
+    /// Its folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Kills it.
+    pub fn kill(&mut self) {
+        self.running = None;
+    }
+
+    /// Lets it stand still, or go on.
+    ///
+    /// # Errors
+    /// It does not run.
+    pub fn freeze(&self, stands: bool) -> io::Result<()> {
+        let running = self.running.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        running.signal(if stands { "STOP" } else { "CONT" })
+    }
+
+    /// Connects.
+    ///
+    /// # Panics
+    /// It does not answer.
+    #[must_use]
+    pub fn client(&self) -> C {
+        C::connect(self.port).unwrap_or_else(|error| panic!("the server does not answer: {error}"))
     }
 }
 

@@ -5,90 +5,14 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::{Running, free_port, program};
+use crate::{Connect, connected, program};
 
 /// The time limit of an answer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A running server. Dropping it ends it, and deletes its folder.
-#[derive(Debug)]
-pub struct Server {
-    /// Its port of loopback.
-    pub port: u16,
-    folder: TempDir,
-    running: Option<Running>,
-}
-
-impl Server {
-    /// Starts a server that everybody may use; `None` if the program is not installed.
-    ///
-    /// # Panics
-    /// It does not start.
-    #[must_use]
-    pub fn start() -> Option<Self> {
-        Self::start_with("")
-    }
-
-    /// Starts a server with further lines of configuration; `{folder}` stands for its folder.
-    ///
-    /// # Panics
-    /// It does not start.
-    #[must_use]
-    pub fn start_with(configuration: &str) -> Option<Self> {
-        program("nats-server")?;
-        let made = || -> io::Result<Self> {
-            let (port, folder) = (free_port()?, tempfile::tempdir()?);
-            let path = folder.path().display().to_string();
-            let lines = configuration.replace("{folder}", &path);
-            let text = format!(
-                "listen: 127.0.0.1:{port}\nserver_name: test\njetstream {{ store_dir: \"{path}/store\" }}\n\
-                 pid_file: \"{path}/pid\"\n{lines}\n"
-            );
-            std::fs::write(folder.path().join("server.conf"), text)?;
-            let mut server = Self { port, folder, running: None };
-            server.start_again()?;
-            Ok(server)
-        };
-        Some(made().unwrap_or_else(|error| panic!("the NATS server does not start: {error}")))
-    }
-
-    /// Starts it again after [`Server::kill`], with all that it has written.
-    ///
-    /// # Errors
-    /// It does not start.
-    pub fn start_again(&mut self) -> io::Result<()> {
-        let path = program("nats-server").ok_or(io::ErrorKind::NotFound)?;
-        let file = |name: &str| self.folder.path().join(name);
-        let arguments = ["-c".to_owned(), file("server.conf").display().to_string()];
-        self.running = Some(Running::start(&path, &arguments, file("pid"), self.port)?);
-        Ok(())
-    }
-
-    /// Kills it.
-    pub fn kill(&mut self) {
-        self.running = None;
-    }
-
-    /// Lets it stand still, or go on.
-    ///
-    /// # Errors
-    /// It does not run.
-    pub fn freeze(&self, stands: bool) -> io::Result<()> {
-        let running = self.running.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-        running.signal(if stands { "STOP" } else { "CONT" })
-    }
-
-    /// Connects.
-    ///
-    /// # Panics
-    /// It does not answer.
-    #[must_use]
-    pub fn client(&self) -> Client {
-        Client::connect(self.port).unwrap_or_else(|error| panic!("the NATS server does not answer: {error}"))
-    }
-}
+/// A NATS server.
+pub type Server = crate::Server<Client>;
 
 /// A connection, for one thread.
 #[derive(Debug)]
@@ -100,12 +24,9 @@ pub struct Client {
 /// The subject of all answers.
 const INBOX: &str = "_INBOX.tests";
 
-impl Client {
+impl Connect for Client {
     fn connect(port: u16) -> io::Result<Self> {
-        let writer = TcpStream::connect(("127.0.0.1", port))?;
-        writer.set_read_timeout(Some(PATIENCE))?;
-        // Else the second part of a request waits for the acknowledgement of the first, which systems delay by 40 ms.
-        writer.set_nodelay(true)?;
+        let writer = connected(port, PATIENCE)?;
         let mut client = Self { reader: BufReader::new(writer.try_clone()?), writer };
         client.line()?;
         let hello = json!({"verbose": false, "pedantic": false, "headers": true, "no_responders": true});
@@ -114,6 +35,25 @@ impl Client {
         Ok(client)
     }
 
+    fn check_ready(_: u16) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn start(configuration: &str) -> Option<Server> {
+        let program = program("nats-server")?;
+        Some(Server::begin(&program, configuration, |server, lines| {
+            let (port, path) = (server.port, server.path());
+            let text = format!(
+                "listen: 127.0.0.1:{port}\nserver_name: test\njetstream {{ store_dir: \"{path}/store\" }}\n\
+                 pid_file: \"{path}/pid\"\n{lines}\n"
+            );
+            server.arguments = vec!["-c".to_owned(), server.write("server.conf", &text)?];
+            Ok(())
+        }))
+    }
+}
+
+impl Client {
     fn line(&mut self) -> io::Result<String> {
         let mut line = String::new();
         if self.reader.read_line(&mut line)? == 0 {

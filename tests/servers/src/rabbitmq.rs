@@ -3,15 +3,14 @@
 use std::io::{self, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use tempfile::TempDir;
 
-use crate::{CHECK_INTERVAL, PATIENCE, Running, free_port, not_installed};
+use crate::{CHECK_INTERVAL, Connect, Running, connected, free_port, not_installed};
 
 /// The account that everybody may use on loopback.
 pub const USER: &str = "guest";
@@ -23,125 +22,8 @@ const ANSWER_TIME: Duration = Duration::from_secs(30);
 /// The names of hosts begin with this: each server is a node of its own.
 const NODE: &str = "test";
 
-/// A running server. Dropping it ends it, and deletes its folder.
-#[derive(Debug)]
-pub struct Server {
-    /// Its port of loopback.
-    pub port: u16,
-    /// Its port of loopback with TLS, if it has certificates.
-    pub tls_port: u16,
-    folder: TempDir,
-    arguments: Vec<String>,
-    running: Option<Running>,
-    /// The register of nodes, without which the server does not start.
-    _names: Running,
-}
-
-impl Server {
-    /// Starts a server; `None` if it is not installed. It takes some seconds.
-    ///
-    /// # Panics
-    /// It does not start.
-    #[must_use]
-    pub fn start() -> Option<Self> {
-        Self::start_with("")
-    }
-
-    /// Starts a server with further lines of configuration; `{folder}` stands for its folder, `{tls}` for a port.
-    ///
-    /// # Panics
-    /// It does not start.
-    #[must_use]
-    pub fn start_with(configuration: &str) -> Option<Self> {
-        let path = program()?;
-        let made = || -> io::Result<Self> {
-            let [port, tls_port, names_port, nodes_port] =
-                [free_port()?, free_port()?, free_port()?, free_port()?];
-            let folder = tempfile::tempdir()?;
-            let home = folder.path().display().to_string();
-            let lines = configuration.replace("{folder}", &home).replace("{tls}", &tls_port.to_string());
-            let text = format!("listeners.tcp.1 = 127.0.0.1:{port}\nlog.console = false\n{lines}\n");
-            std::fs::write(folder.path().join("server.conf"), text)?;
-            std::fs::write(folder.path().join("plugins"), "[].")?;
-            let run = |pid: &str, variables: &[String], command: &[String]| -> Vec<String> {
-                // The process id is that of the program, which takes the place of the shell.
-                let script = format!("echo $$ > '{home}/{pid}'; exec env \"$@\"");
-                let words = ["-c".to_owned(), script, "sh".to_owned()];
-                words.into_iter().chain(variables.iter().cloned()).chain(command.iter().cloned()).collect()
-            };
-            let names = [format!("HOME={home}"), format!("ERL_EPMD_PORT={names_port}")];
-            let command = ["epmd".to_owned(), "-port".to_owned(), names_port.to_string()];
-            let sh = PathBuf::from("/bin/sh");
-            let arguments = run("names.pid", &names, &command);
-            let names_run = Running::start(&sh, &arguments, folder.path().join("names.pid"), names_port)?;
-            let variables = [
-                format!("RABBITMQ_NODENAME={NODE}-{port}@localhost"),
-                format!("RABBITMQ_MNESIA_BASE={home}/store"),
-                format!("RABBITMQ_LOG_BASE={home}/log"),
-                format!("RABBITMQ_CONFIG_FILE={home}/server.conf"),
-                format!("RABBITMQ_ENABLED_PLUGINS_FILE={home}/plugins"),
-                format!("RABBITMQ_DIST_PORT={nodes_port}"),
-                "RUNNING_UNDER_SYSTEMD=true".to_owned(),
-                "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+S 2:2 +sbwt none -kernel inet_dist_use_interface {127,0,0,1}"
-                    .to_owned(),
-            ];
-            let variables: Vec<String> = names.into_iter().chain(variables).collect();
-            let arguments = run("pid", &variables, &[path.display().to_string()]);
-            let mut server = Self { port, tls_port, folder, arguments, running: None, _names: names_run };
-            server.start_again()?;
-            Ok(server)
-        };
-        Some(made().unwrap_or_else(|error| panic!("the RabbitMQ server does not start: {error}")))
-    }
-
-    /// Starts it again after [`Server::kill`], with all that it has written.
-    ///
-    /// # Errors
-    /// It does not start.
-    pub fn start_again(&mut self) -> io::Result<()> {
-        let pid = self.folder.path().join("pid");
-        self.running = Some(Running::start(&PathBuf::from("/bin/sh"), &self.arguments, pid, self.port)?);
-        // It listens before it knows its queues.
-        let begun = Instant::now();
-        while let Err(error) = Client::connect(self.port) {
-            if begun.elapsed() > PATIENCE {
-                return Err(error);
-            }
-            std::thread::park_timeout(CHECK_INTERVAL);
-        }
-        Ok(())
-    }
-
-    /// Its folder.
-    #[must_use]
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-
-    /// Kills it.
-    pub fn kill(&mut self) {
-        self.running = None;
-    }
-
-    /// Lets it stand still, or go on.
-    ///
-    /// # Errors
-    /// It does not run.
-    pub fn freeze(&self, stands: bool) -> io::Result<()> {
-        let running = self.running.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-        running.signal(if stands { "STOP" } else { "CONT" })
-    }
-
-    /// Connects.
-    ///
-    /// # Panics
-    /// It does not answer.
-    #[must_use]
-    pub fn client(&self) -> Client {
-        Client::connect(self.port)
-            .unwrap_or_else(|error| panic!("the RabbitMQ server does not answer: {error}"))
-    }
-}
+/// A RabbitMQ server.
+pub type Server = crate::Server<Client>;
 
 /// Writes a file of definitions, which the server reads at each start with `load_definitions`: its accounts with their passwords beside
 /// the usual one.
@@ -194,11 +76,9 @@ pub struct Got {
 /// The bit of the property `message-id`.
 const MESSAGE_ID: u16 = 1 << 7;
 
-impl Client {
+impl Connect for Client {
     fn connect(port: u16) -> io::Result<Self> {
-        let writer = TcpStream::connect(("127.0.0.1", port))?;
-        writer.set_read_timeout(Some(ANSWER_TIME))?;
-        writer.set_nodelay(true)?;
+        let writer = connected(port, ANSWER_TIME)?;
         let mut client = Self { reader: BufReader::new(writer.try_clone()?), writer };
         client.writer.write_all(b"AMQP\0\0\x09\x01")?;
         client.expect(0, (10, 10))?;
@@ -218,6 +98,46 @@ impl Client {
         Ok(client)
     }
 
+    fn start(configuration: &str) -> Option<Server> {
+        let path = program()?;
+        let sh = Path::new("/bin/sh");
+        Some(Server::begin(sh, configuration, |server, lines| {
+            let [names_port, nodes_port] = [free_port()?, free_port()?];
+            let (port, home) = (server.port, server.path());
+            let text = format!("listeners.tcp.1 = 127.0.0.1:{port}\nlog.console = false\n{lines}\n");
+            server.write("server.conf", &text)?;
+            server.write("plugins", "[].")?;
+            let run = |pid: &str, variables: &[String], command: &[String]| -> Vec<String> {
+                // The process id is that of the program, which takes the place of the shell.
+                let script = format!("echo $$ > '{home}/{pid}'; exec env \"$@\"");
+                let words = ["-c".to_owned(), script, "sh".to_owned()];
+                words.into_iter().chain(variables.iter().cloned()).chain(command.iter().cloned()).collect()
+            };
+            let names = [format!("HOME={home}"), format!("ERL_EPMD_PORT={names_port}")];
+            let command = ["epmd".to_owned(), "-port".to_owned(), names_port.to_string()];
+            let arguments = run("names.pid", &names, &command);
+            let pid = server.folder.path().join("names.pid");
+            // The register of nodes, without which the server does not start.
+            server.beside = Some(Running::start(sh, &arguments, pid, names_port)?);
+            let variables = [
+                format!("RABBITMQ_NODENAME={NODE}-{port}@localhost"),
+                format!("RABBITMQ_MNESIA_BASE={home}/store"),
+                format!("RABBITMQ_LOG_BASE={home}/log"),
+                format!("RABBITMQ_CONFIG_FILE={home}/server.conf"),
+                format!("RABBITMQ_ENABLED_PLUGINS_FILE={home}/plugins"),
+                format!("RABBITMQ_DIST_PORT={nodes_port}"),
+                "RUNNING_UNDER_SYSTEMD=true".to_owned(),
+                "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+S 2:2 +sbwt none -kernel inet_dist_use_interface {127,0,0,1}"
+                    .to_owned(),
+            ];
+            let variables: Vec<String> = names.into_iter().chain(variables).collect();
+            server.arguments = run("pid", &variables, &[path.display().to_string()]);
+            Ok(())
+        }))
+    }
+}
+
+impl Client {
     fn frame(&mut self, kind: u8, channel: u16, content: &[u8]) -> io::Result<()> {
         let size = u32::try_from(content.len()).map_err(io::Error::other)?.to_be_bytes();
         let frame = [&[kind], &channel.to_be_bytes()[..], &size, content, &[0xce]].concat();

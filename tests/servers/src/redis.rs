@@ -3,106 +3,18 @@
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::{CHECK_INTERVAL, PATIENCE, Running, free_port, not_installed};
+use crate::{Connect, connected, not_installed};
 
 const PROGRAM: &str = "/usr/bin/redis-server";
 /// The time limit of an answer.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 
-/// A running server. Dropping it ends it, and deletes its folder.
-#[derive(Debug)]
-pub struct Server {
-    /// Its port of loopback.
-    pub port: u16,
-    /// Its port of loopback with TLS, if it has certificates.
-    pub tls_port: u16,
-    folder: TempDir,
-    running: Option<Running>,
-}
-
-impl Server {
-    /// Starts a server that everybody may use; `None` if it is not installed.
-    ///
-    /// # Panics
-    /// It does not start.
-    #[must_use]
-    pub fn start() -> Option<Self> {
-        Self::start_with("")
-    }
-
-    /// Starts a server with further lines of configuration; `{tls}` stands for a port. It writes each change to disk before it answers.
-    ///
-    /// # Panics
-    /// It does not start.
-    #[must_use]
-    pub fn start_with(configuration: &str) -> Option<Self> {
-        if !Path::new(PROGRAM).is_file() {
-            not_installed("redis-server", "scripts/need.sh redis-server");
-            return None;
-        }
-        let made = || -> io::Result<Self> {
-            let (port, tls_port, folder) = (free_port()?, free_port()?, tempfile::tempdir()?);
-            let path = folder.path().display();
-            let lines = configuration.replace("{tls}", &tls_port.to_string());
-            let text = format!(
-                "bind 127.0.0.1\nport {port}\ndir \"{path}\"\npidfile \"{path}/pid\"\nsave \"\"\nappendonly yes\n\
-                 appendfsync always\nlogfile \"{path}/log\"\n{lines}\n"
-            );
-            std::fs::write(folder.path().join("server.conf"), text)?;
-            let mut server = Self { port, tls_port, folder, running: None };
-            server.start_again()?;
-            Ok(server)
-        };
-        Some(made().unwrap_or_else(|error| panic!("the Redis server does not start: {error}")))
-    }
-
-    /// Starts it again after [`Server::kill`], with all that it has written.
-    ///
-    /// # Errors
-    /// It does not start.
-    pub fn start_again(&mut self) -> io::Result<()> {
-        let file = |name: &str| self.folder.path().join(name);
-        let arguments = [file("server.conf").display().to_string()];
-        self.running = Some(Running::start(Path::new(PROGRAM), &arguments, file("pid"), self.port)?);
-        // It listens before it has read its data.
-        let begun = Instant::now();
-        while Client::connect(self.port)?.ask(&["PING"]).is_err_and(|error| error.starts_with("LOADING")) {
-            if begun.elapsed() > PATIENCE {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            std::thread::park_timeout(CHECK_INTERVAL);
-        }
-        Ok(())
-    }
-
-    /// Kills it.
-    pub fn kill(&mut self) {
-        self.running = None;
-    }
-
-    /// Lets it stand still, or go on.
-    ///
-    /// # Errors
-    /// It does not run.
-    pub fn freeze(&self, stands: bool) -> io::Result<()> {
-        let running = self.running.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-        running.signal(if stands { "STOP" } else { "CONT" })
-    }
-
-    /// Connects.
-    ///
-    /// # Panics
-    /// It does not answer.
-    #[must_use]
-    pub fn client(&self) -> Client {
-        Client::connect(self.port).unwrap_or_else(|error| panic!("the Redis server does not answer: {error}"))
-    }
-}
+/// A Redis server, which writes each change to disk before it answers.
+pub type Server = crate::Server<Client>;
 
 /// A connection, for one thread.
 #[derive(Debug)]
@@ -111,14 +23,35 @@ pub struct Client {
     writer: TcpStream,
 }
 
-impl Client {
+impl Connect for Client {
     fn connect(port: u16) -> io::Result<Self> {
-        let writer = TcpStream::connect(("127.0.0.1", port))?;
-        writer.set_read_timeout(Some(ANSWER_TIME))?;
-        writer.set_nodelay(true)?;
-        Ok(Self { reader: BufReader::new(writer.try_clone()?), writer })
+        let writer = connected(port, ANSWER_TIME)?;
+        let mut client = Self { reader: BufReader::new(writer.try_clone()?), writer };
+        client.send(&[b"PING"])?;
+        match client.reply()? {
+            Err(error) if error.starts_with("LOADING") => Err(io::Error::other(error)),
+            _ => Ok(client),
+        }
     }
 
+    fn start(configuration: &str) -> Option<Server> {
+        if !Path::new(PROGRAM).is_file() {
+            not_installed("redis-server", "scripts/need.sh redis-server");
+            return None;
+        }
+        Some(Server::begin(Path::new(PROGRAM), configuration, |server, lines| {
+            let (port, path) = (server.port, server.path());
+            let text = format!(
+                "bind 127.0.0.1\nport {port}\ndir \"{path}\"\npidfile \"{path}/pid\"\nsave \"\"\nappendonly yes\n\
+                 appendfsync always\nlogfile \"{path}/log\"\n{lines}\n"
+            );
+            server.arguments = vec![server.write("server.conf", &text)?];
+            Ok(())
+        }))
+    }
+}
+
+impl Client {
     fn send(&mut self, command: &[&[u8]]) -> io::Result<()> {
         let mut bytes = format!("*{}\r\n", command.len()).into_bytes();
         for part in command {
@@ -186,6 +119,17 @@ impl Client {
     /// It refuses it, or does not answer.
     pub fn get(&mut self, command: &[&str]) -> Value {
         self.ask(command).unwrap_or_else(|error| panic!("{command:?}: {error}"))
+    }
+
+    /// Returns the number of connections that the server has accepted so far.
+    ///
+    /// # Panics
+    /// It does not answer.
+    pub fn connections(&mut self) -> u64 {
+        let stats = self.get(&["INFO", "stats"]);
+        let lines = stats.as_str().into_iter().flat_map(str::lines);
+        let mut counts = lines.filter_map(|line| line.strip_prefix("total_connections_received:"));
+        counts.next().and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("it tells no count"))
     }
 
     /// Adds an entry with the field `body` to a stream, and returns its id.

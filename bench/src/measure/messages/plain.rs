@@ -19,7 +19,7 @@ const SUBJECT: &str = "rows.new";
 
 /// A broker with its client.
 pub(super) enum Plain {
-    Nats { server: nats::Server, prepares: nats::Client, client: Context, exists: bool },
+    Nats { server: nats::Server, prepares: nats::Client, client: Box<Context>, exists: bool },
     RabbitMq { server: rabbitmq::Server, client: rabbitmq::Client, exists: bool },
     Redis { server: redis::Server, client: redis::Client },
 }
@@ -30,7 +30,7 @@ impl Plain {
         let mut all = Vec::new();
         if let Some(server) = processors.for_servers(nats::Server::start) {
             let client = async_nats::connect(format!("127.0.0.1:{}", server.port)).await.map_err(failed)?;
-            let (prepares, client) = (server.client(), jetstream::new(client));
+            let (prepares, client) = (server.client(), Box::new(jetstream::new(client)));
             all.push(Self::Nats { server, prepares, client, exists: false });
         }
         if let Some(server) = processors.for_servers(rabbitmq::Server::start) {

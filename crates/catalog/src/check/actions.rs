@@ -1,6 +1,6 @@
 //! Checks action calls against the actions' declarations.
 
-use connector::{InputProblem, Registry, StaticInputs};
+use connector::{EventSource, EventSpec, InputProblem, Registry, StaticInputs};
 use expression::Template;
 use language::load::Unreadable;
 use model::action::InputSpec;
@@ -81,6 +81,7 @@ fn check_event(event: &EventTrigger, context: &CheckContext<'_>, found: &mut Vec
         ConnectionRequirement { name, connections: &spec.connections, required: spec.connection_required };
     check_connection(call, &requirement, &|_| false, context, found);
     let place = if call.with.is_empty() { call.action.span } else { call.with_span };
+    let before = found.len();
     GivenInputs {
         source: context.source,
         callee: name,
@@ -91,6 +92,7 @@ fn check_event(event: &EventTrigger, context: &CheckContext<'_>, found: &mut Vec
         unread: false,
     }
     .check(found);
+    static_problems(event_problems(call, spec, context), (call, place), context, before, found);
     if let Some(name) = EngineEventName::find(name) {
         engine_events::check(event, name, context, found);
     }
@@ -195,11 +197,25 @@ fn check_call(
         return;
     }
     let problems = static_inputs(call, context, |inputs| action.check_static(inputs));
+    static_problems(problems, (call, place), context, before, found);
+    for connection in candidates(call) {
+        found.extend(other_host(call, connection, takes_default, context));
+    }
+    found.extend(body_without_method(call, inputs, context.source));
+}
+
+/// Adds the problems that an action sees in the inputs of a call at `place`, but none of an input that has an error behind `before`.
+fn static_problems(
+    problems: Vec<InputProblem>,
+    (call, place): (&ActionStep, Span),
+    context: &CheckContext<'_>,
+    before: usize,
+    found: &mut Vec<Diagnostic>,
+) {
     for problem in problems {
         let given = call.with.iter().find(|(given, _)| given.name == problem.input);
         let span = given.map_or(place, |(given, _)| given.span);
         let span = given.and_then(|(name, _)| part_of(context.source, name.span, &problem)).unwrap_or(span);
-        // Skip inputs that already have a type error.
         if given.is_some()
             && found[before..]
                 .iter()
@@ -209,10 +225,21 @@ fn check_call(
         }
         found.push(static_problem(problem, call, (given, span), context));
     }
-    for connection in candidates(call) {
-        found.extend(other_host(call, connection, takes_default, context));
-    }
-    found.extend(body_without_method(call, inputs, context.source));
+}
+
+/// The problems in the inputs of an event: the ones that the action sees which is polled, or that the broker sees.
+fn event_problems(call: &ActionStep, spec: &EventSpec, context: &CheckContext<'_>) -> Vec<InputProblem> {
+    let mut problems = static_inputs(call, context, |inputs| match &spec.source {
+        EventSource::Poll(polled) => {
+            let action = context.registry.action(&polled.action);
+            action.map(|action| action.check_static(inputs)).unwrap_or_default()
+        }
+        EventSource::Stream(streamed) => streamed.broker.check_static(&spec.inputs, inputs),
+        EventSource::Hook(_) | EventSource::Engine => Vec::new(),
+    });
+    // The engine gives the others.
+    problems.retain(|problem| call.with.iter().any(|(given, _)| given.name == problem.input));
+    problems
 }
 
 /// Passes the inputs of a call, as far as its file determines them, to `take`.

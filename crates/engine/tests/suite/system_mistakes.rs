@@ -24,6 +24,19 @@ fn catalog() -> Catalog {
         "type: amqp.server\nwith: {host: a.example.com, user: a, password: \"${{ secrets.p }}\"}\n",
     );
     write("cache", "type: redis.server\nwith: {host: r.example.com}\n");
+    write(
+        "files",
+        "type: sftp.password\nwith: {host: s.example.com, user: a, password: \"${{ secrets.p }}\", hostKey: any}\n",
+    );
+    write(
+        "bucket",
+        "type: s3.keys\nwith: {endpoint: \"https://s.example.com\", bucket: b, accessKey: a, secretKey: \"${{ secrets.p }}\"}\n",
+    );
+    write(
+        "base",
+        "type: sql.postgres\nwith: {host: d.example.com, database: d, user: a, password: \"${{ secrets.p }}\"}\n",
+    );
+    write("book", "type: sql.sqlite\nwith: {file: books.db}\n");
     check_project(dir.path(), &[]).expect("the connectors load").catalog
 }
 
@@ -94,6 +107,84 @@ fn mistakes_in_mail_and_messages_are_found_at_their_places() {
     check(&nats("consumer: a b"), &["wrong-input a b"]);
     check(&nats("consumer: a, subject: a..b"), &["wrong-input a..b"]);
     check(&nats("consumer: a-1, subject: 'a.*.>'"), &[]);
+}
+
+/// Inputs with a literal that no call can take: the action or event, its connection, the inputs, and the one that is wrong; empty if none is.
+const LITERALS: &[(&str, &str, &str, &str)] = &[
+    ("redis.set", "cache", "key: k, value: 1, ttl: 1h", ""),
+    ("redis.set", "cache", "key: k, value: 1, ttl: '${{ inputs.text }}'", ""),
+    ("redis.set", "cache", "key: k, value: 1, ttl: soon", "ttl"),
+    ("redis.set", "cache", "key: k, value: 1, ttl: 60", "ttl"),
+    ("redis.set", "cache", "key: k, value: 1, ttl: 0s", "ttl"),
+    ("redis.set", "cache", "key: k, value: 1, ttl: -1h", "ttl"),
+    ("redis.set", "cache", "key: k, value: 1, ttl: 40000d", "ttl"),
+    ("redis.add", "cache", "stream: s, body: 1, fields: {body: a, more: '${{ inputs.text }}'}", "fields"),
+    ("redis.add", "cache", "stream: s, body: '${{ inputs.text }}', fields: {more: a}", ""),
+    ("nats.publish", "bus", "subject: 'orders.*'", "subject"),
+    ("nats.publish", "bus", "subject: a, headers: {'a b': x, c: '${{ inputs.text }}'}", "headers"),
+    ("nats.publish", "bus", "subject: a, headers: {Nats-Msg-Id: x}", "headers"),
+    ("amqp.publish", "queues", "routingKey: LONG", "routingKey"),
+    ("amqp.publish", "queues", "routingKey: a, type: LONG", "type"),
+    ("amqp.message", "queues", "queue: LONG", "queue"),
+    ("amqp.message", "queues", "queue: ''", "queue"),
+    ("s3.get", "bucket", "key: a, range: x-y", "range"),
+    ("s3.get", "bucket", "key: a, range: 9-3", "range"),
+    ("s3.get", "bucket", "key: a, range: '100-'", ""),
+    ("s3.put", "bucket", "key: a, content: {a: 1}", "content"),
+    ("s3.put", "bucket", "key: a, content: x, metadata: {'a b': x}", "metadata"),
+    ("s3.put", "bucket", "key: a, content: x, metadata: {a: ü, b: '${{ inputs.text }}'}", "metadata"),
+    ("s3.delete", "bucket", "keys: []", "keys"),
+    ("s3.delete", "bucket", "keys: ['']", "keys"),
+    ("s3.presign", "bucket", "key: a, expires: 8d", "expires"),
+    ("s3.objectChanged", "bucket", "overlap: soon", "overlap"),
+    ("sftp.get", "files", "path: ''", "path"),
+    ("sftp.put", "files", "path: a, content: [1]", "content"),
+    ("sftp.move", "files", "from: a, to: ''", "to"),
+    ("sftp.listArrived", "files", "path: a, settle: 2d", "settle"),
+    ("sftp.fileArrived", "files", "path: a, settle: soon", "settle"),
+    ("sftp.fileArrived", "files", "path: ''", "path"),
+    ("mail.move", "box", "uid: 1, uidValidity: 2, to: ''", "to"),
+    ("mail.received", "box", "mailbox: ''", "mailbox"),
+    ("sheet.write", "", "sheets: []", "sheets"),
+    ("sheet.write", "", "sheets: [{name: a/b, rows: '${{ inputs.text }}'}]", "sheets"),
+    ("sheet.write", "", "sheets: [{name: a, rows: text}]", "sheets"),
+    ("zip.pack", "", "files: [{name: ../a, content: '${{ inputs.text }}'}]", "files"),
+    ("zip.pack", "", "files: [{name: a, content: x}, {name: a, content: z}]", "files"),
+    ("gzip.pack", "", "content: {a: 1}", "content"),
+    ("html.text", "", "html: {a: 1}", "html"),
+    ("data.parseCsv", "", "data: '${{ inputs.text }}', quote: ','", "quote"),
+    ("data.parseCsv", "", "data: text, encoding: utf-8", "encoding"),
+    ("data.toCsv", "", "rows: {a: 1}", "rows"),
+    ("data.toCsv", "", "rows: '${{ inputs.text }}', encoding: windows-1252", "encoding"),
+    ("data.toCsv", "", "rows: '${{ inputs.text }}', encoding: windows-1252, as: '${{ inputs.text }}'", ""),
+    ("sql.listRows", "base", "table: t, id: [], watermark: w", "id"),
+    ("sql.listRows", "base", "table: t, id: [a], watermark: w, after: yesterday", "after"),
+    ("sql.newRows", "base", "table: t, id: [a], watermark: w, overlap: soon", "overlap"),
+    ("sql.newRows", "base", "table: t, id: [a], watermark: w, wake: changes", ""),
+    ("sql.newRows", "book", "table: t, id: [a], watermark: w, wake: changes", "wake"),
+    ("sql.insert", "book", "table: t, rows: {a: 1}", "rows"),
+    ("sql.insert", "book", "table: t, rows: '${{ inputs.text }}', columns: [1]", "columns"),
+];
+
+#[test]
+fn a_literal_that_no_call_takes_is_found_at_load() {
+    let catalog = catalog();
+    for (name, connection, with, wrong) in LITERALS {
+        let with = with.replace("LONG", &"x".repeat(256));
+        let connection = if connection.is_empty() { "" } else { &format!(", connection: {connection}") };
+        let is_event = catalog.registry().event(name).is_some();
+        let text = match is_event {
+            true => format!(
+                "trigger: {{event: {name}{connection}, with: {{{with}}}}}\nsteps: [{{set: {{a: 1}}}}]\n"
+            ),
+            false => format!(
+                "trigger: {{manual: {{}}}}\ninputs: {{text: text}}\nsteps: [{{action: {name}{connection}, with: {{{with}}}}}]\n"
+            ),
+        };
+        let report = check_text(&catalog, "automations/test.yaml", &text);
+        let expected = if wrong.is_empty() { Vec::new() } else { vec![format!("wrong-input {wrong}")] };
+        assert_eq!(found(&report), expected, "\n{text}\n{}", report.render(false));
+    }
 }
 
 #[test]

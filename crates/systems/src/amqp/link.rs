@@ -6,7 +6,6 @@ use std::time::Duration;
 use amq_protocol::frame::{AMQPFrame, ProtocolVersion};
 use amq_protocol::protocol::{AMQPClass, channel, connection};
 use amq_protocol::types::{AMQPValue, FieldTable};
-use connector::{Http, LogSink, ResolvedConnection};
 use model::ActionError;
 use tokio::io::{AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::sync::{mpsc, watch};
@@ -17,6 +16,7 @@ use super::frame::{Frame, Frames, MAX_FRAME, write};
 use super::properties::short_text;
 use super::reader::{Driver, Ending, Routes, known};
 use crate::connection::Inputs;
+use crate::stream::family::Target;
 use crate::stream::links::{
     CONNECT_TIME, Duplex, Shared, dial, explained_login, network, no_login, not_sent,
 };
@@ -64,27 +64,16 @@ pub(super) struct Info {
 }
 
 impl Shared for Link {
-    fn is_usable(&self) -> bool {
-        self.0.ended.borrow().is_none()
-    }
-}
-
-impl Link {
-    /// Connects and logs in.
-    pub(super) async fn open(
-        http: &Http,
-        connection: &ResolvedConnection,
-        log: &dyn LogSink,
-    ) -> Result<Self, ActionError> {
-        let (stream, route) = dial(http, connection, (SUBJECT, PORTS), log).await?;
+    async fn open(target: Target<'_>) -> Result<Self, ActionError> {
+        let (stream, route) = dial(target, (SUBJECT, PORTS)).await?;
         let (reader, writer) = tokio::io::split(stream);
         let mut greeting = Greeting { frames: Frames::new(reader), writer };
-        let inputs = Inputs(connection);
+        let inputs = Inputs(target.connection);
         let logged_in = tokio::time::timeout(CONNECT_TIME, greeting.log_in(inputs)).await;
         let (agreed, info) = match logged_in.unwrap_or_else(|_| Err(no_login(SUBJECT))) {
             Ok(logged_in) => logged_in,
             Err(error) => {
-                return Err(explained_login(error, connection, route.as_ref()).await);
+                return Err(explained_login(error, target, route.as_ref()).await);
             }
         };
         let Greeting { frames, writer } = greeting;
@@ -103,6 +92,12 @@ impl Link {
         Ok(Self(Arc::new(Inner { outgoing, routes, ended, agreed, info, idle: Mutex::default() })))
     }
 
+    fn is_usable(&self) -> bool {
+        self.0.ended.borrow().is_none()
+    }
+}
+
+impl Link {
     pub(super) fn info(&self) -> &Info {
         &self.0.info
     }

@@ -37,7 +37,8 @@ use crate::stream::family::{Connector, Family};
 /// The called system as messages name it.
 const SUBJECT: &str = "the AMQP server";
 
-static CONNECTOR: Connector<Kind> = Connector {
+/// The connector.
+pub(crate) static CONNECTOR: Connector<Kind> = Connector {
     name: "amqp",
     subject: SUBJECT,
     connection: "amqp.server",
@@ -67,7 +68,7 @@ fn family() -> Option<Arc<dyn Family<Kind>>> {
 /// The actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "amqp"), allow(dead_code))]
-enum Kind {
+pub(crate) enum Kind {
     Publish,
     ServerInfo,
 }

@@ -20,6 +20,7 @@ use super::properties::{Properties, short_text};
 use super::publish::unrouted;
 use super::reader::{Content, MAX_HELD};
 use crate::stream::body::{REASON, one_line};
+use crate::stream::links::Shared as _;
 
 /// The largest number of messages that the server sends before the first of them is settled.
 const MAX_PREFETCH: u16 = 500;
@@ -63,7 +64,7 @@ struct Open {
 
 impl Source {
     pub(super) async fn open(options: SourceOptions<'_>) -> Result<Self, ActionError> {
-        let link = Link::open(options.http, options.connection, options.log).await?;
+        let link = Link::open(options.into()).await?;
         let name = options.inputs.get("queue").map(Value::to_text).unwrap_or_default();
         let queue = short_text("queue", &name);
         let queue = queue.map_err(|error| ActionError::new(ErrorKind::Input, error))?;

@@ -50,18 +50,9 @@ pub(super) fn publish(spec: ActionSpec) -> ActionSpec {
 
 /// `amqp.serverInfo`.
 pub(super) fn server_info(spec: ActionSpec) -> ActionSpec {
-    ActionSpec {
-        title: "Read the product and the version of the server".to_owned(),
-        description: None,
-        effect: Effect::Read,
-        inputs: Vec::new(),
-        result: Some("`{product, version}`".to_owned()),
-        results: object([
-            ResultField::new("product", ResultType::Text),
-            ResultField::new("version", ResultType::Text),
-        ]),
-        ..spec
-    }
+    let fields =
+        [ResultField::new("product", ResultType::Text), ResultField::new("version", ResultType::Text)];
+    stream::server_info(spec, "Read the product and the version of the server", fields)
 }
 
 /// The properties of a message.

@@ -21,8 +21,8 @@ use crate::spec::literal_problems;
 
 /// Adds the actions to the connector `data`.
 pub(crate) fn register(registry: Registry) -> Registry {
-    let parse = Csv { spec: spec::parse(), check: |inputs| read::Options::of(inputs).map(drop) };
-    let write = Csv { spec: spec::write(), check: |inputs| write::Options::of(inputs).map(drop) };
+    let parse = Csv { spec: spec::parse(), check: |inputs| read::check(inputs).map(drop) };
+    let write = Csv { spec: spec::write(), check: |inputs| write::check(inputs).map(drop) };
     registry.with_more_actions("data", vec![Arc::new(parse), Arc::new(write)])
 }
 
@@ -50,7 +50,7 @@ impl Action for Csv {
     }
 
     fn check_static(&self, inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
-        literal_problems(&self.spec, inputs, self.check)
+        literal_problems(&self.spec.inputs, inputs, self.check)
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Value, ActionError> {

@@ -9,8 +9,9 @@ use model::{ActionError, ErrorKind};
 use tokio::sync::mpsc;
 use value::{CHUNK_SIZE, File, Map, Value};
 
-use super::decode::{DataReader, Decoded, document, encoding, encoding_of};
+use super::decode::{DataReader, Decoded, encoding, encoding_of};
 use crate::convert::{Types, input_error, text_of, texts_of};
+use crate::spec::{check_content, content_of};
 use crate::sql::rows::{Form, MAX_ROW, RowSink};
 use crate::table::{Batch, Header, Names};
 
@@ -71,14 +72,20 @@ pub(super) fn named_encoding(inputs: &Map) -> Result<Option<&'static Encoding>, 
     encoding(label).map(Some).ok_or_else(unknown)
 }
 
-/// `data.parseCsv`.
-pub(super) async fn parse(call: &Call<'_>) -> Result<Value, ActionError> {
-    let options = Options::of(call.inputs)?;
-    let file = call.inputs.get("data").and_then(document);
-    let file = file.ok_or_else(|| input_error("`data` is neither a text nor a file"))?;
-    if options.encoding.is_some() && text_of(call.inputs, "data").is_some() {
+/// Checks the inputs, as far as they are known.
+pub(super) fn check(inputs: &Map) -> Result<Options, ActionError> {
+    let options = Options::of(inputs)?;
+    check_content(inputs, "data")?;
+    if options.encoding.is_some() && text_of(inputs, "data").is_some() {
         return Err(input_error("`encoding` is for a file, and `data` is a text, which has been decoded"));
     }
+    Ok(options)
+}
+
+/// `data.parseCsv`.
+pub(super) async fn parse(call: &Call<'_>) -> Result<Value, ActionError> {
+    let options = check(call.inputs)?;
+    let file = content_of(call.inputs, "data")?;
     let form = text_of(call.inputs, "as").unwrap_or("rows");
     if form != "rows" && !options.has_header && options.columns.is_none() {
         return Err(input_error("`columns` has to name the columns of a file without a header"));

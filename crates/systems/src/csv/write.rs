@@ -37,7 +37,7 @@ impl Options {
             quote,
             encoding: named_encoding(inputs)?.unwrap_or(UTF_8),
             has_mark: flag("mark", false),
-            is_file: text_of(inputs, "as") == Some("file"),
+            is_file: text_of(inputs, "as") != Some("text"),
         };
         let is_unicode = [UTF_8, UTF_16LE, UTF_16BE].contains(&options.encoding);
         if !options.is_file && (options.encoding != UTF_8 || options.has_mark) {
@@ -51,9 +51,20 @@ impl Options {
     }
 }
 
+/// Checks the inputs, as far as they are known.
+pub(super) fn check(inputs: &Map) -> Result<Options, ActionError> {
+    match inputs.get("rows") {
+        None | Some(Value::List(_) | Value::File(_)) => Options::of(inputs),
+        Some(other) => {
+            let kind = other.kind();
+            Err(input_error(format!("`rows` is a {kind}; it takes a list of maps or lists, or a file")))
+        }
+    }
+}
+
 /// `data.toCsv`.
 pub(super) async fn write(call: &Call<'_>) -> Result<Value, ActionError> {
-    let options = Options::of(call.inputs)?;
+    let options = check(call.inputs)?;
     let mut output = Output::new(&options, call.file_sink("the rows"));
     match call.inputs.get("rows") {
         Some(Value::List(rows)) => {
@@ -80,12 +91,7 @@ pub(super) async fn write(call: &Call<'_>) -> Result<Value, ActionError> {
                 }
             }
         }
-        other => {
-            let kind = other.map_or("missing", Value::kind);
-            return Err(input_error(format!(
-                "`rows` is {kind}; it takes a list of maps or lists, or a file"
-            )));
-        }
+        _ => {}
     }
     output.finish().await
 }

@@ -1,5 +1,7 @@
 //! The jobs of the actions, and their results.
 
+use std::collections::HashSet;
+
 use connector::{Call, FileSink, InputProblem, MAX_IN_MEMORY, StaticInputs};
 use language::load::PathSegment;
 use model::{ActionError, ActionSpec, ErrorKind};
@@ -11,10 +13,11 @@ use super::job::{
     WriteColumn,
 };
 use super::selector;
+use super::worker::{checked_name, shown};
 use crate::convert::{Types, input_error, text_of, texts_of};
 use crate::csv::decode::document;
 use crate::csv::write::columns_of;
-use crate::spec::literal_problems;
+use crate::spec::{check_content, content_of, literal_problems};
 use crate::sql::rows::{Form, RowSink};
 use crate::sql::spec::USUAL_ROWS;
 
@@ -54,8 +57,7 @@ pub(super) async fn run(spec: &ActionSpec, call: &Call<'_>) -> Result<Value, Act
             Ok(Map::from_iter([("files", Value::from(files))]).into())
         }
         "gzip.pack" => {
-            let input = inputs.get("content").and_then(document);
-            let file = input.ok_or_else(|| input_error("`content` is neither a text nor a file"))?;
+            let file = content_of(inputs, "content")?;
             let name = format!("{}.gz", file.filename.as_deref().unwrap_or("file"));
             one_file(call, Job::GzipPack, vec![input_of(file, "`content`")], &name, "application/gzip").await
         }
@@ -70,18 +72,24 @@ pub(super) async fn run(spec: &ActionSpec, call: &Call<'_>) -> Result<Value, Act
 
 /// Problems of the literal inputs.
 pub(super) fn check(spec: &ActionSpec, inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
-    if spec.name == "html.select" {
-        return inputs
-            .literal_entries("select")
-            .iter()
-            .filter_map(|(name, part)| wrong_pick(name, part))
-            .collect();
-    }
-    literal_problems(spec, inputs, |known| match &*spec.name {
+    let list = |known: &Map, name: &str| known.get(name).and_then(Value::as_list).map(<[Value]>::to_vec);
+    let mut found = literal_problems(&spec.inputs, inputs, |known| match &*spec.name {
         "sheet.read" => sheet_read(known).map(drop),
-        "html.table" | "html.text" => css_is_valid("`css`", &css(known, "table")),
+        "sheet.write" => list(known, "sheets").map_or(Ok(()), |sheets| check_sheets(&sheets)),
+        "zip.pack" => list(known, "files").map_or(Ok(()), |files| check_entries(&files)),
+        "gzip.pack" => check_content(known, "content"),
+        "html.select" => check_content(known, "html"),
+        "html.table" | "html.text" => {
+            check_content(known, "html")?;
+            css_is_valid("`css`", &css(known, "table"))
+        }
         _ => Ok(()),
-    })
+    });
+    if spec.name == "html.select" {
+        let select = inputs.literal_entries("select");
+        found.extend(select.iter().filter_map(|(name, part)| wrong_pick(name, part)));
+    }
+    found
 }
 
 /// The problem of a selector that is written out, at its place.
@@ -172,8 +180,7 @@ fn pick(name: &str, part: &Value) -> Result<Pick, ActionError> {
 }
 
 fn html_input(inputs: &Map) -> Result<Input, ActionError> {
-    let file = inputs.get("html").and_then(document);
-    Ok(input_of(file.ok_or_else(|| input_error("`html` is neither a text nor a file"))?, "`html`"))
+    Ok(input_of(content_of(inputs, "html")?, "`html`"))
 }
 
 fn file_input(inputs: &Map, name: &str) -> Result<Input, ActionError> {
@@ -195,20 +202,14 @@ fn input_of(file: File, name: &str) -> Input {
 /// The sheets to write, each with its rows as an input.
 fn sheets(inputs: &Map) -> Result<(Vec<SheetWrite>, Vec<Input>), ActionError> {
     let list = inputs.get("sheets").and_then(Value::as_list).unwrap_or_default();
-    if list.is_empty() {
-        return Err(input_error("`sheets` is empty; a workbook has a sheet at least"));
-    }
+    check_sheets(list)?;
     let (mut sheets, mut files): (Vec<SheetWrite>, Vec<Input>) = (Vec::new(), Vec::new());
     for sheet in list.iter().filter_map(Value::as_map) {
         let name = text_of(sheet, "name").unwrap_or_default().to_owned();
-        check_sheet_name(&name)?;
-        if sheets.iter().any(|other| other.name.eq_ignore_ascii_case(&name)) {
-            return Err(input_error(format!("`sheets`: two sheets are called `{name}`")));
-        }
         let (data, is_csv) = match sheet.get("rows") {
             Some(Value::File(file)) => (file.data.clone(), text_of(sheet, "format") == Some("csv")),
             Some(Value::List(rows)) => (json_lines(&name, &rows.0)?, false),
-            _ => return Err(input_error(format!("the sheet `{name}`: `rows` is neither a list nor a file"))),
+            _ => (Data::default(), false),
         };
         let columns = sheet.get("columns").and_then(Value::as_list);
         let columns = match (columns, sheet.get("rows")) {
@@ -223,6 +224,26 @@ fn sheets(inputs: &Map) -> Result<(Vec<SheetWrite>, Vec<Input>), ActionError> {
         sheets.push(SheetWrite { name, is_csv, columns });
     }
     Ok((sheets, files))
+}
+
+/// Checks the names of sheets and the kinds of their rows, as far as they are known.
+fn check_sheets(list: &[Value]) -> Result<(), ActionError> {
+    if list.is_empty() {
+        return Err(input_error("`sheets` is empty; a workbook has a sheet at least"));
+    }
+    let mut names: Vec<&str> = Vec::new();
+    for sheet in list.iter().filter_map(Value::as_map) {
+        let Some(name) = text_of(sheet, "name") else { continue };
+        check_sheet_name(name)?;
+        if names.iter().any(|other| other.eq_ignore_ascii_case(name)) {
+            return Err(input_error(format!("`sheets`: two sheets are called `{name}`")));
+        }
+        if !matches!(sheet.get("rows"), None | Some(Value::File(_) | Value::List(_))) {
+            return Err(input_error(format!("`sheets`: the rows of `{name}` are neither a list nor a file")));
+        }
+        names.push(name);
+    }
+    Ok(())
 }
 
 fn check_sheet_name(name: &str) -> Result<(), ActionError> {
@@ -270,6 +291,7 @@ fn entries(inputs: &Map) -> Result<(Vec<String>, Vec<Input>), ActionError> {
         let message = format!("`files` has {} items; an archive takes {MAX_ENTRIES}", list.len());
         return Err(ActionError::new(ErrorKind::Limit, message));
     }
+    check_entries(list)?;
     let (mut names, mut files): (Vec<String>, Vec<Input>) = (Vec::new(), Vec::new());
     for (at, item) in list.iter().enumerate() {
         let wrong = |words: &str| input_error(format!("`files[{at}]` {words}"));
@@ -278,7 +300,7 @@ fn entries(inputs: &Map) -> Result<(Vec<String>, Vec<Input>), ActionError> {
             Value::Map(map) => {
                 (text_of(map, "name").map(str::to_owned), map.get("content").and_then(document))
             }
-            other => return Err(wrong(&format!("is a {}, not a file or `{{name, content}}`", other.kind()))),
+            _ => (None, None),
         };
         let name = name.ok_or_else(|| wrong("has no name; give it as `{name, content}`"))?;
         let file = file.ok_or_else(|| wrong("has no `content` that is a file or a text"))?;
@@ -286,6 +308,31 @@ fn entries(inputs: &Map) -> Result<(Vec<String>, Vec<Input>), ActionError> {
         files.push(input_of(file, &format!("`files[{at}]`")));
     }
     Ok((names, files))
+}
+
+/// Checks the names of the files of an archive, as far as they are known.
+fn check_entries(list: &[Value]) -> Result<(), ActionError> {
+    let mut names = HashSet::new();
+    for (at, item) in list.iter().enumerate() {
+        let wrong = |words: &str| Err(input_error(format!("`files[{at}]` {words}")));
+        let name = match item {
+            Value::Map(map) => text_of(map, "name"),
+            Value::File(file) => file.filename.as_deref(),
+            other => {
+                return wrong(&format!("is a {}, not a file or `{{name, content}}`", other.kind()));
+            }
+        };
+        let Some(name) = name else { continue };
+        if let Err(reason) = checked_name(name) {
+            return wrong(&format!("has the name `{}`, which {reason}", shown(name)));
+        }
+        if !names.insert(name) {
+            return Err(input_error(format!(
+                "`files`: two files are called `{name}`; give one another name"
+            )));
+        }
+    }
+    Ok(())
 }
 
 async fn start(call: &Call<'_>, job: Job, inputs: Vec<Input>) -> Result<Parts, ActionError> {

@@ -96,7 +96,7 @@ impl Action for Mail {
     }
 
     fn check_static(&self, inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
-        let mut found = literal_problems(&self.spec, inputs, check);
+        let mut found = literal_problems(&self.spec.inputs, inputs, check);
         found.extend(self.without_effect(inputs));
         found
     }
@@ -141,6 +141,9 @@ impl Mail {
             }
             Kind::Move => {
                 let to = text("to")?;
+                if to.is_empty() {
+                    return Some(InputProblem::new("to", "it is empty", "name a mailbox"));
+                }
                 let from = if given("mailbox") { text("mailbox")? } else { INBOX };
                 let message = format!("the message is in `{to}` already");
                 (to == from).then(|| InputProblem::new("to", message, "name another mailbox"))

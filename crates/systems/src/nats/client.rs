@@ -5,13 +5,13 @@ use std::time::Duration;
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event};
 use connector::net::{Endpoint, tls_config_for};
-use connector::{Http, LogSink, ResolvedConnection};
 use model::ActionError;
 use tokio::sync::watch;
 
 use super::SUBJECT;
 use crate::connection::Inputs;
 use crate::explain::{Protocol, explained};
+use crate::stream::family::Target;
 use crate::stream::links::{ANSWER_TIME, CONNECT_TIME, Shared, network, no_login, not_sent, tls_files};
 
 /// The time between two questions for a sign of life. After two of them without an answer the connection is lost.
@@ -27,13 +27,9 @@ pub(super) struct Link {
 
 const PROTOCOL: Protocol = Protocol { greets_as: Some("NATS"), tls_first: false, without_tls: "tls: none" };
 
-impl Link {
-    /// Connects and logs in.
-    pub(super) async fn open(
-        http: &Http,
-        connection: &ResolvedConnection,
-        log: &dyn LogSink,
-    ) -> Result<Self, ActionError> {
+impl Shared for Link {
+    async fn open(target: Target<'_>) -> Result<Self, ActionError> {
+        let Target { http, connection, log } = target;
         let inputs = Inputs(connection);
         let host = inputs.text("host").unwrap_or_default();
         let port = inputs.number("port").and_then(|port| u16::try_from(port).ok()).unwrap_or(4222);
@@ -59,6 +55,12 @@ impl Link {
         }
     }
 
+    fn is_usable(&self) -> bool {
+        !*self.lost.borrow()
+    }
+}
+
+impl Link {
     /// Completes once the connection is lost. The client connects again by itself, and then waits for answers that went to the lost one.
     pub(super) async fn lost(&self) {
         // The sender lives as long as the client.
@@ -75,12 +77,6 @@ impl Link {
             true => Ok(()),
             false => Err(network("the connection was lost")),
         }
-    }
-}
-
-impl Shared for Link {
-    fn is_usable(&self) -> bool {
-        !*self.lost.borrow()
     }
 }
 

@@ -23,7 +23,8 @@ use crate::stream::family::{Connector, Family};
 /// The called system as messages name it.
 const SUBJECT: &str = "the NATS server";
 
-static CONNECTOR: Connector<Kind> = Connector {
+/// The connector.
+pub(crate) static CONNECTOR: Connector<Kind> = Connector {
     name: "nats",
     subject: SUBJECT,
     connection: "nats.server",
@@ -53,7 +54,7 @@ fn family() -> Option<Arc<dyn Family<Kind>>> {
 /// The actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "nats"), allow(dead_code))]
-enum Kind {
+pub(crate) enum Kind {
     Publish,
     ServerInfo,
 }

@@ -5,7 +5,7 @@ use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 use async_nats::jetstream::message::PublishMessage;
 use async_trait::async_trait;
 use bytes::Bytes;
-use connector::{Call, MessageSource, ResolvedConnection, SourceOptions};
+use connector::{Call, MessageSource, SourceOptions};
 use model::{ActionError, ErrorKind};
 use std::str::FromStr as _;
 use value::{Map, Value};
@@ -14,7 +14,7 @@ use super::client::Link;
 use super::source::Source;
 use super::{Kind, SUBJECT};
 use crate::stream::body::bytes_of;
-use crate::stream::family::Family;
+use crate::stream::family::{Family, Target};
 use crate::stream::links::{Links, network};
 
 /// The client.
@@ -23,13 +23,15 @@ pub(super) struct Nats(Links<Link>);
 
 #[async_trait]
 impl Family<Kind> for Nats {
-    async fn call(
-        &self,
-        kind: Kind,
-        call: &Call<'_>,
-        connection: &ResolvedConnection,
-    ) -> Result<Value, ActionError> {
-        let open = Link::open(call.http, connection, call.log);
+    fn check(&self, kind: Kind, inputs: &Map) -> Result<(), ActionError> {
+        if kind != Kind::Publish {
+            return Ok(());
+        }
+        inputs.get("subject").map_or(Ok(()), |subject| check_subject(&subject.to_text()))?;
+        headers(inputs.get("headers").and_then(Value::as_map), "").map(drop)
+    }
+
+    async fn call(&self, kind: Kind, call: &Call<'_>, target: Target<'_>) -> Result<Value, ActionError> {
         let step = async |link: &Link| match kind {
             Kind::Publish => publish(link, call).await,
             Kind::ServerInfo => {
@@ -41,7 +43,7 @@ impl Family<Kind> for Nats {
                 ])))
             }
         };
-        Box::pin(self.0.run(connection, open, step)).await
+        Box::pin(self.0.run(target, step)).await
     }
 
     async fn open(&self, options: SourceOptions<'_>) -> Result<Box<dyn MessageSource>, ActionError> {
@@ -52,7 +54,6 @@ impl Family<Kind> for Nats {
 async fn publish(link: &Link, call: &Call<'_>) -> Result<Value, ActionError> {
     let text = |name: &str| call.inputs.get(name).and_then(|value| value.as_str().map(str::to_owned));
     let subject = text("subject").unwrap_or_default();
-    check_subject(&subject)?;
     let body = bytes_of(call, "body").await?;
     let headers = headers(call.inputs.get("headers").and_then(Value::as_map), call.idempotency_key)?;
     // The process may have been frozen, and another one may have the execution now.

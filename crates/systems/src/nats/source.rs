@@ -43,7 +43,7 @@ impl Source {
     pub(super) async fn open(options: SourceOptions<'_>) -> Result<Self, ActionError> {
         let text = |name: &str| options.inputs.get(name).and_then(|value| value.as_str().map(str::to_owned));
         let (name, durable) = (text("stream").unwrap_or_default(), text("consumer").unwrap_or_default());
-        let link = Link::open(options.http, options.connection, options.log).await?;
+        let link = Link::open(options.into()).await?;
         let stream = link.jetstream().get_stream(&name).await.map_err(|error| {
             refused(format!("the stream `{name}` cannot be read from {SUBJECT}: {error}"))
         })?;

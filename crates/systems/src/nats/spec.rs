@@ -37,20 +37,13 @@ pub(super) fn publish(spec: ActionSpec) -> ActionSpec {
 
 /// `nats.serverInfo`.
 pub(super) fn server_info(spec: ActionSpec) -> ActionSpec {
-    ActionSpec {
-        title: "Read the name and the version of the server".to_owned(),
-        description: None,
-        effect: Effect::Read,
-        inputs: Vec::new(),
-        result: Some("`{name, version, jetStream}`".to_owned()),
-        results: object([
-            ResultField::new("name", ResultType::Text),
-            ResultField::new("version", ResultType::Text),
-            ResultField::new("jetStream", ResultType::Boolean)
-                .with_description("True if the account may use streams."),
-        ]),
-        ..spec
-    }
+    let fields = [
+        ResultField::new("name", ResultType::Text),
+        ResultField::new("version", ResultType::Text),
+        ResultField::new("jetStream", ResultType::Boolean)
+            .with_description("True if the account may use streams."),
+    ];
+    stream::server_info(spec, "Read the name and the version of the server", fields)
 }
 
 /// `nats.message`.

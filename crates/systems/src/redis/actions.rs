@@ -1,11 +1,10 @@
 //! The actions.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use connector::{Call, MessageSource, ResolvedConnection, SourceOptions};
+use connector::{Call, MessageSource, SourceOptions};
 use model::{ActionError, ErrorKind};
 use redis::{Cmd, Value as Reply, cmd};
 use value::{Data, File, JsonLimits, Map, Value};
@@ -16,12 +15,11 @@ use super::link::{Link, integer_of, text_of, unexpected};
 use super::reply::MAX_VALUE;
 use super::source::Source;
 use super::{Kind, SUBJECT};
+use crate::convert::input_error;
+use crate::spec::period_of;
 use crate::stream::body::bytes_of;
-use crate::stream::family::Family;
+use crate::stream::family::{Family, Target};
 use crate::stream::links::{Links, refused};
-
-/// The longest `ttl`. The server adds it to the time of day, in milliseconds.
-const MAX_TTL: Duration = Duration::from_secs(100 * 366 * 86_400);
 
 /// The client.
 #[derive(Default)]
@@ -32,13 +30,19 @@ pub(super) struct Redis {
 
 #[async_trait]
 impl Family<Kind> for Redis {
-    async fn call(
-        &self,
-        kind: Kind,
-        call: &Call<'_>,
-        connection: &ResolvedConnection,
-    ) -> Result<Value, ActionError> {
-        let open = Link::open(call.http, connection, call.log);
+    fn check(&self, kind: Kind, inputs: &Map) -> Result<(), ActionError> {
+        let is_given = |name: &str| inputs.get(name).is_some_and(|value| !value.is_null());
+        let has_body = |fields: &Value| fields.as_map().is_some_and(|fields| fields.contains_key(BODY));
+        match kind {
+            Kind::Set => lifetime(inputs).map(drop),
+            Kind::Add if is_given("body") && inputs.get("fields").is_some_and(has_body) => {
+                Err(input_error("`fields.body` and `body` are the same field: give one of them"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn call(&self, kind: Kind, call: &Call<'_>, target: Target<'_>) -> Result<Value, ActionError> {
         let step = async |link: &Link| match kind {
             Kind::Add => add(link, call).await,
             Kind::Get => get(link, call).await,
@@ -55,7 +59,7 @@ impl Family<Kind> for Redis {
             }
             Kind::ServerInfo => server_info(link).await,
         };
-        self.links.run(connection, open, step).await
+        self.links.run(target, step).await
     }
 
     async fn open(&self, options: SourceOptions<'_>) -> Result<Box<dyn MessageSource>, ActionError> {
@@ -107,12 +111,8 @@ fn too_large(subject: &str, size: impl std::fmt::Display) -> ActionError {
 async fn add(link: &Link, call: &Call<'_>) -> Result<Value, ActionError> {
     let body = call.inputs.get("body").filter(|body| !body.is_null());
     let fields = call.inputs.get("fields").and_then(Value::as_map);
-    let wrong = |message: &str| Err(ActionError::new(ErrorKind::Input, message));
     if body.is_none() && fields.is_none_or(Map::is_empty) {
-        return wrong("an entry needs `body` or `fields`");
-    }
-    if body.is_some() && fields.is_some_and(|fields| fields.contains_key(BODY)) {
-        return wrong("`fields.body` and `body` are the same field: give one of them");
+        return Err(input_error("an entry needs `body` or `fields`"));
     }
     let mut add = command("XADD", &[input(call, "stream").unwrap_or_default()]);
     if let Some(most) = call.inputs.get("maxLength").and_then(|most| most.as_i64()) {
@@ -173,8 +173,8 @@ async fn set(link: &Link, call: &Call<'_>) -> Result<Value, ActionError> {
     let value = value_of(call, "value").await?;
     let mut set = command("SET", &[key(call)]);
     set.arg(&*value);
-    if let Some(ttl) = input(call, "ttl") {
-        set.arg("PX").arg(lifetime(ttl)?);
+    if let Some(time) = lifetime(call.inputs)? {
+        set.arg("PX").arg(time);
     }
     match input(call, "onlyIf") {
         Some("missing") => drop(set.arg("NX")),
@@ -185,14 +185,11 @@ async fn set(link: &Link, call: &Call<'_>) -> Result<Value, ActionError> {
     Ok(result([("stored", Value::from(stored != Reply::Nil))]))
 }
 
-/// A time as milliseconds.
-fn lifetime(text: &str) -> Result<u64, ActionError> {
-    let wrong = |reason: String| ActionError::new(ErrorKind::Input, format!("`ttl`: {reason}"));
-    let time = text::units::parse_duration(text).map_err(|error| wrong(error.to_string()))?;
-    if !(Duration::from_millis(1)..=MAX_TTL).contains(&time) {
-        return Err(wrong(format!("it is from 1ms to 100 years, found `{text}`")));
-    }
-    u64::try_from(time.as_millis()).map_err(|error| wrong(error.to_string()))
+/// The `ttl`, in milliseconds.
+fn lifetime(inputs: &Map) -> Result<Option<u64>, ActionError> {
+    let Some(time) = period_of(inputs, "ttl")? else { return Ok(None) };
+    let milliseconds = u64::try_from(time.as_millis()).ok().filter(|time| *time > 0);
+    milliseconds.map(Some).ok_or_else(|| input_error("`ttl` must be at least 1ms"))
 }
 
 async fn server_info(link: &Link) -> Result<Value, ActionError> {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use connector::{Http, LogSink, ResolvedConnection};
 use model::{ActionError, ErrorKind};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisError, Value, cmd};
@@ -12,8 +11,9 @@ use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisError, Value, 
 use super::SUBJECT;
 use super::reply::Limited;
 use crate::connection::{Inputs, connection_error};
+use crate::stream::family::Target;
 use crate::stream::links::{
-    ANSWER_TIME, CONNECT_TIME, Shared, dial, explained_login, network, no_login, not_sent, refused,
+    ANSWER_TIME, CONNECT_TIME, Duplex, Shared, dial, explained_login, network, no_login, not_sent, refused,
 };
 
 /// The usual port, without and with TLS.
@@ -37,24 +37,14 @@ pub(super) struct Link {
 }
 
 impl Shared for Link {
-    fn is_usable(&self) -> bool {
-        !self.lost.load(Ordering::Relaxed)
-    }
-}
-
-impl Link {
-    /// Connects and logs in.
-    pub(super) async fn open(
-        http: &Http,
-        connection: &ResolvedConnection,
-        log: &dyn LogSink,
-    ) -> Result<Self, ActionError> {
-        let inputs = Inputs(connection);
+    async fn open(target: Target<'_>) -> Result<Self, ActionError> {
+        let inputs = Inputs(target.connection);
         if inputs.text("user").is_some() && inputs.text("password").is_none() {
             return Err(inputs.refuse("`user` needs `password`"));
         }
-        let (stream, route) = dial(http, connection, (SUBJECT, PORTS), log).await?;
-        let stream = Limited::new(stream);
+        let (stream, route) = dial(target, (SUBJECT, PORTS)).await?;
+        let (reader, writer) = tokio::io::split(stream);
+        let stream = tokio::io::join(Limited::new(reader), writer);
         let opened = tokio::time::timeout(CONNECT_TIME, async {
             let link = Self::over(stream).await?;
             link.log_in(inputs).await?;
@@ -62,11 +52,17 @@ impl Link {
         });
         match opened.await.unwrap_or_else(|_| Err(no_login(SUBJECT))) {
             Ok(link) => Ok(link),
-            Err(error) => Err(explained_login(error, connection, route.as_ref()).await),
+            Err(error) => Err(explained_login(error, target, route.as_ref()).await),
         }
     }
 
-    async fn over(stream: Limited<Box<dyn crate::stream::links::Duplex>>) -> Result<Self, ActionError> {
+    fn is_usable(&self) -> bool {
+        !self.lost.load(Ordering::Relaxed)
+    }
+}
+
+impl Link {
+    async fn over(stream: impl Duplex + 'static) -> Result<Self, ActionError> {
         // The login is ours, and so are the time limits.
         let info = RedisConnectionInfo::default().set_skip_set_lib_name();
         let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);

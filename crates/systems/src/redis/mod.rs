@@ -32,7 +32,8 @@ use crate::stream::family::{Connector, Family};
 /// The called system as messages name it.
 const SUBJECT: &str = "the Redis server";
 
-static CONNECTOR: Connector<Kind> = Connector {
+/// The connector.
+pub(crate) static CONNECTOR: Connector<Kind> = Connector {
     name: "redis",
     subject: SUBJECT,
     connection: "redis.server",
@@ -66,7 +67,7 @@ fn family() -> Option<Arc<dyn Family<Kind>>> {
 /// The actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "redis"), allow(dead_code))]
-enum Kind {
+pub(crate) enum Kind {
     Add,
     Get,
     Set,

@@ -5,12 +5,14 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 
 /// The largest value, in bytes.
 pub(super) const MAX_VALUE: usize = 8 << 20;
 /// The bytes of texts that one reply keeps: a value of that size, with names and ids.
 const MAX_TEXTS: usize = MAX_VALUE + (64 << 10);
+/// The part of a text that is always kept, in bytes: an id is shorter, so that an entry without room can be read again.
+const MIN_TEXT: usize = 64;
 /// The largest text that is waited for, in bytes, of which the rest is skipped.
 const MAX_SKIPPED: u64 = 1 << 30;
 /// The longest line, in bytes.
@@ -65,24 +67,6 @@ impl<S: AsyncRead + Unpin> AsyncRead for Limited<S> {
         buffer.put_slice(part);
         this.position += part.len();
         Poll::Ready(Ok(()))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Limited<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 
@@ -222,7 +206,7 @@ impl Replies {
             self.text = Some(Text { keep: 0, left: size + 2 });
             return Ok(());
         }
-        let room = MAX_TEXTS.saturating_sub(self.texts);
+        let room = MAX_TEXTS.saturating_sub(self.texts).max(MIN_TEXT);
         let keep = usize::try_from(size).unwrap_or(usize::MAX).min(room);
         if u64::try_from(keep).is_ok_and(|keep| keep < size) {
             out.extend_from_slice(format!("*2\r\n:{size}\r\n").as_bytes());
@@ -276,15 +260,18 @@ mod tests {
     #[test]
     fn a_text_above_the_limit_is_cut_and_the_next_reply_is_whole() {
         let size = MAX_TEXTS + 100;
-        let large = [format!("*2\r\n${size}\r\n").as_bytes(), &vec![b'x'; size], b"\r\n$1\r\ny\r\n"].concat();
+        let head = format!("*2\r\n${size}\r\n");
+        let large = [head.as_bytes(), &vec![b'x'; size], b"\r\n$70\r\n", &[b'y'; 70], b"\r\n"].concat();
         let got = passed(&[&large, b"$2\r\nok\r\n"]).expect("it passes");
         let kept = MAX_TEXTS;
         let head = format!("*2\r\n*2\r\n:{size}\r\n${kept}\r\n");
         let expected = [
             head.as_bytes(),
             &vec![b'x'; kept],
-            // Nothing is left for the second text of the reply.
-            b"\r\n*2\r\n:1\r\n$0\r\n\r\n$2\r\nok\r\n",
+            // Little is left for the second text of the reply.
+            b"\r\n*2\r\n:70\r\n$64\r\n",
+            &[b'y'; MIN_TEXT],
+            b"\r\n$2\r\nok\r\n",
         ];
         assert!(got == expected.concat(), "{} bytes", got.len());
     }

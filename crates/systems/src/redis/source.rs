@@ -19,7 +19,7 @@ use super::entry::{Entry, entries, read_entries};
 use super::group::{EntryId, GroupId, Groups, group_id};
 use super::link::{Link, integer_of, list_of, text_of, unexpected};
 use crate::stream::body::{REASON, one_line};
-use crate::stream::links::refused;
+use crate::stream::links::{Shared as _, refused};
 
 /// The time after which a pending entry of another consumer is taken over: its daemon is gone. It is longer than a commit takes, and than the
 /// pause before a message is tried again.
@@ -73,7 +73,7 @@ impl Source {
     pub(super) async fn open(options: SourceOptions<'_>, groups: Arc<Groups>) -> Result<Self, ActionError> {
         let text = |name: &str| options.inputs.get(name).map(Value::to_text).unwrap_or_default();
         let (stream, group) = (text("stream"), text("group"));
-        let link = Link::open(options.http, options.connection, options.log).await?;
+        let link = Link::open(options.into()).await?;
         let mut source = Self {
             link,
             id: group_id(options.connection, &stream, &group),

@@ -4,12 +4,12 @@ use connector::http::Method;
 use jiff::Timestamp;
 use model::{ActionError, ErrorKind};
 use value::Value;
-use value::instant::Instant;
 
 use super::bucket::{Bucket, result};
 use super::document::{etag, items, parse, text_at};
 use super::input_error;
 use super::spec::{MAX_ITEMS, USUAL_ITEMS};
+use crate::spec::instant_of;
 
 /// The most that a store gives in one answer.
 const PAGE: usize = 1_000;
@@ -115,14 +115,7 @@ pub(super) async fn list(bucket: &Bucket<'_>) -> Result<Value, ActionError> {
 
 /// `s3.listChanged`.
 pub(super) async fn list_changed(bucket: &Bucket<'_>) -> Result<Value, ActionError> {
-    let after = match bucket.text("after") {
-        "" => None,
-        text => {
-            let at =
-                Instant::parse(text).ok_or_else(|| input_error("`after` is not an instant with its zone"));
-            Some(at?.to_timestamp())
-        }
-    };
+    let after = instant_of(bucket.call.inputs, "after")?;
     let position = position(bucket.text("cursor"))?;
     let mut found = changed(bucket, after).await?;
     found.sort_unstable_by(|(one, a), (other, b)| (one, a.key()).cmp(&(other, b.key())));

@@ -26,10 +26,12 @@ use async_trait::async_trait;
 use connector::{Action, Call, InputProblem, Registry, StaticInputs};
 use model::{ActionError, ActionSpec, ErrorKind};
 use text::diagnostic::Report;
-use value::Value;
+use value::{Map, Value};
 
 use bucket::Bucket;
 use identity::Identities;
+
+use crate::spec::{check_content, instant_of, literal_problems, period_of};
 
 /// Adds the connector.
 pub(crate) fn register(registry: Registry) -> Result<Registry, Box<Report>> {
@@ -93,12 +95,7 @@ impl Action for S3 {
                 Some(InputProblem::new(name, problem, "write a key without such a part"))
             })
             .collect();
-        if self.kind == Kind::Presign
-            && let Some((text, true)) = inputs.text_prefix("expires")
-            && let Err(error) = read::lifetime(text)
-        {
-            found.push(InputProblem::new("expires", error.into_message(), "write a time such as `1h`"));
-        }
+        found.extend(literal_problems(&self.spec.inputs, inputs, check));
         if self.kind == Kind::Delete && inputs.literal("key").is_some() == (inputs.template)("keys").is_some()
         {
             let is_both = inputs.literal("key").is_some();
@@ -124,6 +121,17 @@ impl Action for S3 {
             Kind::Presign => read::presign(&bucket),
         }
     }
+}
+
+/// Checks the inputs of any of the actions, as far as they are known.
+fn check(inputs: &Map) -> Result<(), ActionError> {
+    check_content(inputs, "content")?;
+    read::range_of(inputs)?;
+    read::lifetime(inputs)?;
+    write::check_metadata(inputs)?;
+    inputs.get("keys").and_then(Value::as_list).map_or(Ok(()), write::check_keys)?;
+    period_of(inputs, "overlap")?;
+    instant_of(inputs, "after").map(drop)
 }
 
 fn input_error(message: impl Into<String>) -> ActionError {

@@ -12,6 +12,7 @@ use value::{File, Map, Value};
 use super::bucket::{Bucket, result};
 use super::document::etag;
 use super::input_error;
+use crate::spec::period_of;
 
 /// The longest life of an address with a signature.
 const MAX_LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -69,21 +70,9 @@ fn selected(bucket: &Bucket<'_>, method: Method, key: &str) -> Result<Request, A
     if !bucket.text("version").is_empty() {
         request.add_query("versionId", &bucket.text("version").into());
     }
-    let range = bucket.text("range");
-    match range {
+    match range_of(bucket.call.inputs)? {
         "" => request.set_header("x-amz-checksum-mode", &"ENABLED".into())?,
-        _ => {
-            let is_range = range.split_once('-').is_some_and(|(from, to)| {
-                [from, to].iter().all(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
-                    && range.len() > 1
-            });
-            if !is_range {
-                return Err(input_error(format!(
-                    "`range` is `{range}`; write it like `0-99`, `100-` or `-100`"
-                )));
-            }
-            request.set_header("range", &format!("bytes={range}").into())?;
-        }
+        range => request.set_header("range", &format!("bytes={range}").into())?,
     }
     let known = bucket.text("ifNoneMatch");
     if !known.is_empty() {
@@ -92,6 +81,21 @@ fn selected(bucket: &Bucket<'_>, method: Method, key: &str) -> Result<Request, A
         request.set_header("if-none-match", &quoted.into())?;
     }
     Ok(request)
+}
+
+/// The range of bytes in `range`; empty for all.
+pub(super) fn range_of(inputs: &Map) -> Result<&str, ActionError> {
+    let range = inputs.get("range").and_then(Value::as_str).unwrap_or_default();
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = |text: &str| text.parse::<u64>().unwrap_or(u64::MAX);
+    let is_range = match range.split_once('-') {
+        Some((from, "")) => is_number(from),
+        Some(("", to)) => is_number(to),
+        Some((from, to)) => is_number(from) && is_number(to) && number(from) <= number(to),
+        None => range.is_empty(),
+    };
+    let wrong = || input_error(format!("`range` is `{range}`; write it like `0-99`, `100-` or `-100`"));
+    if is_range { Ok(range) } else { Err(wrong()) }
 }
 
 /// The result of an answer that describes an object.
@@ -129,7 +133,7 @@ pub(super) fn presign(bucket: &Bucket<'_>) -> Result<Value, ActionError> {
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
     // An address ends with the keys that have signed it.
     let most = bucket.keys_end.map(|end| Duration::try_from(end.duration_since(now)).unwrap_or_default());
-    let expires = lifetime(bucket.text("expires"))?.min(most.unwrap_or(MAX_LIFETIME));
+    let expires = lifetime(bucket.call.inputs)?.min(most.unwrap_or(MAX_LIFETIME));
     let expires = Duration::from_secs(expires.as_secs());
     let url = bucket.url_of("key", bucket.text("key"))?;
     let url = bucket.presigned(&method, &url, expires, now);
@@ -139,11 +143,9 @@ pub(super) fn presign(bucket: &Bucket<'_>) -> Result<Value, ActionError> {
     Ok(result([("url", Value::from(url.as_str())), ("expiresAt", Value::from(end.to_string()))]))
 }
 
-/// Reads the life of an address.
-pub(super) fn lifetime(text: &str) -> Result<Duration, ActionError> {
-    let time = text::units::parse_fixed_period(text);
-    let time = time.map_err(|error| input_error(format!("`expires`: {error}")))?;
-    match time {
+/// Reads the life of an address, which is the longest one if it is not known.
+pub(super) fn lifetime(inputs: &Map) -> Result<Duration, ActionError> {
+    match period_of(inputs, "expires")?.unwrap_or(MAX_LIFETIME) {
         time if time < Duration::from_secs(1) || time > MAX_LIFETIME => {
             Err(input_error("`expires` must be from 1s to 7d"))
         }

@@ -6,7 +6,7 @@ use connector::http::{Method, Request, Response};
 use md5::{Digest as _, Md5};
 use model::{ActionError, ErrorKind};
 use sha2::Sha256;
-use value::{Data, Value};
+use value::{Data, Key, Map, Value};
 
 use super::bucket::{Bucket, encoded_key, result};
 use super::document::{escaped, etag, items, parse, text_at};
@@ -14,6 +14,7 @@ use super::failure::Refusal;
 use super::read::METADATA;
 use super::spec::MAX_KEYS;
 use super::{input_error, parts};
+use crate::spec::content_of;
 
 /// The size above which an object is sent in parts, in bytes.
 pub(super) const MAX_WHOLE: usize = 16 << 20;
@@ -52,18 +53,10 @@ pub(super) async fn put(bucket: &Bucket<'_>) -> Result<Value, ActionError> {
 }
 
 fn content(bucket: &Bucket<'_>) -> Result<Content, ActionError> {
-    let (data, media_type) = match bucket.call.inputs.get("content") {
-        Some(Value::File(file)) => (file.data.clone(), file.content_type.to_string()),
-        Some(Value::String(text)) => {
-            (Data::from(text.as_bytes().to_vec()), "text/plain; charset=utf-8".to_owned())
-        }
-        other => {
-            let kind = other.map_or("nothing", Value::kind);
-            return Err(input_error(format!("`content` is a {kind}; it takes a text or a file")));
-        }
-    };
+    let file = content_of(bucket.call.inputs, "content")?;
     let own = bucket.text("contentType");
-    Ok(Content { data, media_type: if own.is_empty() { media_type } else { own.to_owned() } })
+    let media_type = if own.is_empty() { file.content_type.to_string() } else { own.to_owned() };
+    Ok(Content { data: file.data, media_type })
 }
 
 async fn whole(bucket: &Bucket<'_>, key: &str, content: &Content) -> Result<(String, Value), ActionError> {
@@ -83,19 +76,31 @@ pub(super) fn describe(
     content: &Content,
 ) -> Result<(), ActionError> {
     request.set_header("content-type", &content.media_type.as_str().into())?;
-    let metadata = bucket.call.inputs.get("metadata").and_then(Value::as_map);
-    for (name, value) in metadata.into_iter().flat_map(|metadata| metadata.iter()) {
-        let text = value.to_text();
-        if !text.is_ascii() {
-            return Err(input_error(format!(
-                "`metadata.{name}` has characters beyond ASCII, which no store takes"
-            )));
-        }
-        let set = request.set_header(&format!("{METADATA}{name}"), value);
-        set.map_err(|error| input_error(format!("`metadata.{name}`: {}", error.message)))?;
+    check_metadata(bucket.call.inputs)?;
+    for (name, value) in metadata(bucket.call.inputs) {
+        request.set_header(&format!("{METADATA}{name}"), value)?;
     }
     if bucket.flag("create") {
         request.set_header(&format!("{METADATA}{MARK}"), &mark(bucket).into())?;
+    }
+    Ok(())
+}
+
+fn metadata(inputs: &Map) -> impl Iterator<Item = (&Key, &Value)> {
+    inputs.get("metadata").and_then(Value::as_map).into_iter().flat_map(Map::iter)
+}
+
+/// Checks the metadata, which is sent as headers.
+pub(super) fn check_metadata(inputs: &Map) -> Result<(), ActionError> {
+    let is_name = |c: char| c.is_ascii_graphic() && !"()<>@,;:\\\"/[]?={}".contains(c);
+    for (name, value) in metadata(inputs) {
+        let wrong = |words: &str| Err(input_error(format!("`metadata.{name}` {words}")));
+        if name.is_empty() || !name.chars().all(is_name) {
+            return wrong("is no name, which has letters, digits and signs such as `-`");
+        }
+        if !value.to_text().is_ascii() {
+            return wrong("has characters beyond ASCII, which no store takes");
+        }
     }
     Ok(())
 }
@@ -157,10 +162,18 @@ pub(super) async fn delete(bucket: &Bucket<'_>) -> Result<Value, ActionError> {
     Ok(result([("deleted", Value::from(i64::try_from(count).unwrap_or(i64::MAX)))]))
 }
 
-async fn delete_several(bucket: &Bucket<'_>, keys: &[Value]) -> Result<(), ActionError> {
+pub(super) fn check_keys(keys: &[Value]) -> Result<(), ActionError> {
     if keys.is_empty() || keys.len() > MAX_KEYS {
         return Err(input_error(format!("`keys` has {} keys; it takes from 1 to {MAX_KEYS}", keys.len())));
     }
+    match keys.iter().any(|key| key.to_text().is_empty()) {
+        true => Err(input_error("`keys` has an empty key")),
+        false => Ok(()),
+    }
+}
+
+async fn delete_several(bucket: &Bucket<'_>, keys: &[Value]) -> Result<(), ActionError> {
+    check_keys(keys)?;
     let objects = keys.iter().map(|key| format!("<Object><Key>{}</Key></Object>", escaped(&key.to_text())));
     let body = format!("<Delete><Quiet>true</Quiet>{}</Delete>", objects.collect::<String>());
     let mut request = bucket.bucket_request(Method::POST);

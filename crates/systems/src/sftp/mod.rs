@@ -14,10 +14,11 @@ use async_trait::async_trait;
 use connector::{Action, Call, InputProblem, Registry, StaticInputs};
 use model::{ActionError, ActionSpec, ErrorKind};
 use text::diagnostic::Report;
-use value::Value;
+use value::{Map, Value};
 
 #[cfg(feature = "sftp")]
 use crate::pool::Pools;
+use crate::spec::{check_content, instant_of, literal_problems, period_of};
 
 #[cfg(feature = "sftp")]
 use client::{Arrivals, Moves, Session};
@@ -102,11 +103,7 @@ impl Action for Sftp {
     }
 
     fn check_static(&self, inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
-        let Some((text, true)) = inputs.text_prefix("settle") else { return Vec::new() };
-        let problem = settle(text).err();
-        let help = "write how long with its unit, such as `30s`";
-        let problem = problem.map(|error| InputProblem::new("settle", error.into_message(), help));
-        Vec::from_iter(problem)
+        literal_problems(&self.spec.inputs, inputs, check)
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Value, ActionError> {
@@ -121,10 +118,28 @@ impl Sftp {
     }
 }
 
+/// Checks the inputs of any of the actions, as far as they are known.
+fn check(inputs: &Map) -> Result<(), ActionError> {
+    for name in ["path", "from", "to"].into_iter().filter(|name| inputs.contains_key(name)) {
+        path_of(inputs, name)?;
+    }
+    check_content(inputs, "content")?;
+    instant_of(inputs, "after")?;
+    settle(inputs).map(drop)
+}
+
+/// The path in an input. The protocol ends a path at its end, and a server at a NUL.
+fn path_of<'a>(inputs: &'a Map, name: &str) -> Result<&'a str, ActionError> {
+    match inputs.get(name).and_then(Value::as_str).unwrap_or_default() {
+        "" => Err(input_error(format!("`{name}` is empty; `.` is the folder of the account"))),
+        path if path.contains('\0') => Err(input_error(format!("`{name}` has a NUL character"))),
+        path => Ok(path),
+    }
+}
+
 /// Reads the time for which a file must stay the same.
-fn settle(text: &str) -> Result<Duration, ActionError> {
-    let time = text::units::parse_fixed_period(text);
-    let time = time.map_err(|error| input_error(format!("`settle`: {error}")))?;
+fn settle(inputs: &Map) -> Result<Duration, ActionError> {
+    let time = period_of(inputs, "settle")?.unwrap_or_default();
     if time > MAX_SETTLE { Err(input_error("`settle` is at most 1d")) } else { Ok(time) }
 }
 

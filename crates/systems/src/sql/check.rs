@@ -3,11 +3,13 @@
 use connector::{InputProblem, StaticInputs};
 use expression::Template;
 use language::load::PathSegment;
+use model::{ActionError, ActionSpec};
 use value::{Map, Value};
 
 use super::insert::table_name;
 use super::statement::{Dialect, Statement, StatementError};
 use super::work::runs_several_times;
+use crate::spec::literal_problems;
 
 /// The way out if a statement that `from` names runs several times.
 const ONE_ROW: &str =
@@ -129,6 +131,24 @@ pub(super) fn table(inputs: &StaticInputs<'_>) -> Option<InputProblem> {
         Template::Literal(_) => None,
         _ => Some(computed("table", "write the name of the table")),
     }
+}
+
+/// Checks the values of inputs, as far as they are known, for the dialects that the statement may be written in.
+pub(super) fn values(
+    spec: &ActionSpec,
+    inputs: &StaticInputs<'_>,
+    check: impl Fn(&Map, Dialect) -> Result<(), ActionError>,
+) -> Vec<InputProblem> {
+    literal_problems(&spec.inputs, inputs, |known| {
+        let mut result = Ok(());
+        for dialect in dialects(inputs) {
+            result = check(known, dialect);
+            if result.is_ok() {
+                break;
+            }
+        }
+        result
+    })
 }
 
 /// Checks `sql.insert`.

@@ -80,6 +80,7 @@ impl<'a> Insert<'a> {
         let text = |name: &str| inputs.get(name).and_then(Value::as_str).unwrap_or_default();
         let table =
             table_name(text("table"), dialect).map_err(|error| input_error(format!("`table`: {error}")))?;
+        let columns = inputs.get("columns").filter(|value| !value.is_null()).map(columns).transpose()?;
         let format = if text("format") == "jsonLines" { Format::JsonLines } else { Format::Csv };
         let source = match inputs.get("rows") {
             Some(Value::List(list)) => Source::List(&list.0),
@@ -108,7 +109,7 @@ impl<'a> Insert<'a> {
             dialect,
             table,
             source,
-            columns: inputs.get("columns").filter(|value| !value.is_null()).map(columns).transpose()?,
+            columns,
             on_conflict,
             key: key.iter().map(Value::to_text).collect(),
             batch: batch.unwrap_or(1).max(1),

@@ -1,6 +1,7 @@
 //! `sql.listRows`: the rows of a table by a column that tells when they were written, for events.
 
 use connector::Call;
+use jiff::Timestamp;
 use model::{ActionError, LogLevel};
 use value::instant::Instant;
 use value::{Map, Value};
@@ -11,7 +12,10 @@ use super::rows::{Form, RowSink};
 use super::server::NO_WAKE;
 use super::session::{Failure, Session};
 use super::statement::Dialect;
+use crate::spec::{instant_of, period_of};
 
+/// The longest name of a channel, in bytes: PostgreSQL cuts longer ones.
+const MAX_CHANNEL: usize = 63;
 /// The rows of a page.
 const PAGE: usize = 1_000;
 /// The rows of which the first one with a date or time is the newest.
@@ -31,6 +35,15 @@ pub(super) struct List {
     unread: Option<Bound>,
 }
 
+/// Checks the name of a channel of notifications.
+pub(super) fn check_channel(channel: &str) -> Result<(), ActionError> {
+    if channel.is_empty() || channel.len() > MAX_CHANNEL || channel.contains('\0') {
+        let message = format!("`wake` is the name of a channel with at most {MAX_CHANNEL} bytes");
+        return Err(input_error(message));
+    }
+    Ok(())
+}
+
 impl List {
     pub(super) fn of(inputs: &Map, dialect: Dialect) -> Result<Self, ActionError> {
         let text = |name: &str| inputs.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -42,6 +55,10 @@ impl List {
         if dialect != Dialect::Postgres && !text("wake").is_empty() {
             return Err(input_error(NO_WAKE));
         }
+        if inputs.contains_key("wake") {
+            check_channel(text("wake"))?;
+        }
+        period_of(inputs, "overlap")?;
         let (watermark, ids) = (text("watermark").to_owned(), texts("id"));
         if ids.is_empty() {
             return Err(input_error("`id` is an empty list; name the columns of the key"));
@@ -63,7 +80,8 @@ impl List {
                 "select {watermark} from {table} where {watermark} is not null and not ({readable}) limit 1"
             )));
         }
-        list.statement = list.select(&table, &texts("columns"), text("after"), text("cursor"))?;
+        list.statement =
+            list.select(&table, &texts("columns"), instant_of(inputs, "after")?, text("cursor"))?;
         Ok(list)
     }
 
@@ -71,7 +89,7 @@ impl List {
         &self,
         table: &str,
         columns: &[String],
-        after: &str,
+        after: Option<Timestamp>,
         cursor: &str,
     ) -> Result<Bound, ActionError> {
         let quoted = |name: &String| self.dialect.quoted(name);
@@ -89,10 +107,7 @@ impl List {
             self.dialect.placeholder(values.len() - 1)
         };
         let mut conditions = vec![format!("{watermark} is not null")];
-        if !after.is_empty() {
-            let at = Instant::parse(after)
-                .ok_or_else(|| input_error("`after` is not an instant with its zone"))?;
-            let at = at.to_timestamp();
+        if let Some(at) = after {
             conditions.push(match self.dialect {
                 Dialect::Postgres => format!("{watermark} >= {}", bind("after", at.to_string().into())),
                 Dialect::Mysql => {

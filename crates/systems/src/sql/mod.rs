@@ -119,8 +119,15 @@ impl Action for Sql {
         match self.kind {
             Kind::Query | Kind::Execute => check::statement(inputs, true),
             Kind::Describe => check::statement(inputs, false),
-            Kind::List => Vec::from_iter(check::table(inputs)),
-            Kind::Insert => check::insert(inputs),
+            Kind::List => {
+                let check = |known: &Map, dialect| list::List::of(known, dialect).map(drop);
+                check::table(inputs).into_iter().chain(check::values(&self.spec, inputs, check)).collect()
+            }
+            Kind::Insert => {
+                let check = |known: &Map, dialect| insert::Insert::of(known, dialect).map(drop);
+                let problems = check::insert(inputs);
+                problems.into_iter().chain(check::values(&self.spec, inputs, check)).collect()
+            }
             Kind::Transaction => check::transaction(inputs),
         }
     }

@@ -4,24 +4,47 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use connector::{
-    Action, Broker, Call, EventSpec, MessageSource, Registry, ResolvedConnection, SourceOptions,
+    Action, Broker, Call, EventSpec, Http, InputProblem, LogSink, MessageSource, Registry,
+    ResolvedConnection, SourceOptions, StaticInputs,
 };
-use model::{ActionError, ActionSpec, Effect, ErrorKind};
+use model::{ActionError, ActionSpec, Effect, ErrorKind, InputSpec};
 use text::diagnostic::Report;
 use value::{Map, Value};
 
 use crate::connection::connection_error;
+use crate::spec::literal_problems;
+
+/// The server of a connection, and the way to it.
+#[derive(Clone, Copy)]
+#[cfg_attr(
+    not(any(feature = "amqp", feature = "nats", feature = "redis")),
+    expect(dead_code, reason = "the clients read it")
+)]
+pub(crate) struct Target<'a> {
+    pub http: &'a Http,
+    pub connection: &'a ResolvedConnection,
+    pub log: &'a dyn LogSink,
+}
+
+impl<'a> From<SourceOptions<'a>> for Target<'a> {
+    fn from(options: SourceOptions<'a>) -> Self {
+        Self { http: options.http, connection: options.connection, log: options.log }
+    }
+}
 
 /// The client of a kind of broker. `K` tells its actions apart.
 #[async_trait]
 pub(crate) trait Family<K>: Send + Sync {
-    /// Carries out an action.
-    async fn call(
-        &self,
-        kind: K,
-        call: &Call<'_>,
-        connection: &ResolvedConnection,
-    ) -> Result<Value, ActionError>;
+    /// Checks the inputs of an action, as far as they are known.
+    fn check(&self, kind: K, inputs: &Map) -> Result<(), ActionError>;
+
+    /// Checks the inputs of the event, as far as they are known.
+    fn check_event(&self, _: &Map) -> Result<(), ActionError> {
+        Ok(())
+    }
+
+    /// Carries out an action, whose inputs are checked.
+    async fn call(&self, kind: K, call: &Call<'_>, target: Target<'_>) -> Result<Value, ActionError>;
 
     /// Opens a source of messages.
     async fn open(&self, options: SourceOptions<'_>) -> Result<Box<dyn MessageSource>, ActionError>;
@@ -101,6 +124,11 @@ impl<K: Copy + Send + Sync + 'static> Action for BrokerAction<K> {
             .saturating_mul(2)
     }
 
+    fn check_static(&self, inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
+        let Some(family) = &self.family else { return Vec::new() };
+        literal_problems(&self.spec.inputs, inputs, |known| family.check(self.kind, known))
+    }
+
     async fn call(&self, call: Call<'_>) -> Result<Value, ActionError> {
         call.recorded(&self.spec, self.connector.subject, self.live(&call)).await
     }
@@ -110,7 +138,10 @@ impl<K: Copy + Send + Sync + 'static> BrokerAction<K> {
     async fn live(&self, call: &Call<'_>) -> Result<Value, ActionError> {
         let missing = || connection_error(format!("`{}` needs a connection", self.spec.name));
         let connection = call.connection_for(&self.spec)?.ok_or_else(missing)?;
-        let work = self.connector.client(&self.family)?.call(self.kind, call, connection);
+        let client = self.connector.client(&self.family)?;
+        client.check(self.kind, call.inputs)?;
+        let target = Target { http: call.http, connection, log: call.log };
+        let work = client.call(self.kind, call, target);
         let Some(limit) = call.time_left else { return work.await };
         tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
             let limit = text::units::format_duration(limit);
@@ -130,6 +161,46 @@ struct Brought<K: 'static> {
 #[async_trait]
 impl<K: Copy + Send + Sync + 'static> Broker for Brought<K> {
     async fn open(&self, options: SourceOptions<'_>) -> Result<Box<dyn MessageSource>, ActionError> {
-        self.connector.client(&self.family)?.open(options).await
+        let client = self.connector.client(&self.family)?;
+        client.check_event(options.inputs)?;
+        client.open(options).await
+    }
+
+    fn check_static(&self, specs: &[InputSpec], inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
+        let Some(family) = &self.family else { return Vec::new() };
+        literal_problems(specs, inputs, |known| family.check_event(known))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    /// Registers a connector as a program without its client does.
+    fn check_unbuilt<K: Copy + Send + Sync + 'static>(connector: &'static Connector<K>, feature: &str) {
+        let builtin = Registry::builtin().unwrap_or_else(|_| panic!("the manifests are good"));
+        let registry = connector.register(builtin, None);
+        let registry = registry.unwrap_or_else(|report| panic!("{}", report.render(false)));
+        let kind = format!("{feature}.server");
+        assert_eq!(registry.missing_feature(&kind), Some(feature));
+        assert!(
+            registry.connection_type(&kind).is_some()
+                && registry.event(&format!("{feature}.message")).is_some()
+        );
+        assert!(
+            include_str!("../../Cargo.toml").contains(&format!("\n{feature} = [")),
+            "`{feature}` is a feature"
+        );
+        let error = connector.client(&None).err().expect("there is no client");
+        assert_eq!(error.message, format!("this program was built without `{feature}`"));
+    }
+
+    #[test]
+    fn a_program_without_a_client_names_the_feature_that_has_it() {
+        check_unbuilt(&crate::nats::CONNECTOR, "nats");
+        check_unbuilt(&crate::amqp::CONNECTOR, "amqp");
+        check_unbuilt(&crate::redis::CONNECTOR, "redis");
     }
 }

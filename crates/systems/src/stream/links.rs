@@ -4,14 +4,15 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use connector::ResolvedConnection;
 use connector::net::{Endpoint, Route, TlsFiles, secure, tls_config};
-use connector::{Http, LogSink, ResolvedConnection};
 use model::{ActionError, ErrorKind};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
 use crate::connection::Inputs;
 use crate::explain::{Protocol, explained};
+use crate::stream::family::Target;
 
 /// The time limit of a connection, of its TLS and of the login.
 pub(crate) const CONNECT_TIME: Duration = Duration::from_secs(5);
@@ -22,8 +23,11 @@ const MAX_IDLE: Duration = Duration::from_secs(60);
 /// The largest number of connections that are kept.
 const MAX_KEPT: usize = 64;
 
-/// A connection that several steps may use at one time.
+/// A connection that several steps may use at one time. Once it is lost it stays so: the next one is dialled, and checked, anew.
 pub(crate) trait Shared: Clone {
+    /// Connects and logs in.
+    async fn open(target: Target<'_>) -> Result<Self, ActionError>;
+
     /// True while the connection is open. It never becomes true again: the next one is dialled, and checked, anew.
     fn is_usable(&self) -> bool;
 }
@@ -46,18 +50,17 @@ impl<L> Default for Links<L> {
 }
 
 impl<L: Shared> Links<L> {
-    /// Runs a step over the connection that an earlier one has opened, or that `open` opens. A connection over which a step has had no
+    /// Runs a step over the connection that an earlier one has opened, or a new one. A connection over which a step has had no
     /// answer within its time is used by no further step: it may be dead.
     pub(crate) async fn run<T>(
         &self,
-        connection: &ResolvedConnection,
-        open: impl Future<Output = Result<L, ActionError>>,
+        target: Target<'_>,
         step: impl AsyncFnOnce(&L) -> Result<T, ActionError>,
     ) -> Result<T, ActionError> {
-        let values = Inputs(connection).digest();
+        let values = Inputs(target.connection).digest();
         let (link, opened) = match self.kept(&values) {
             Some(kept) => kept,
-            None => self.keep(values, open.await?),
+            None => self.keep(values, L::open(target).await?),
         };
         // Dropped with the step, whose time limit may be shorter than that of an answer.
         let mut unanswered = Unanswered { links: self, of: Some((values, opened)) };
@@ -122,10 +125,8 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
 /// Dials the server of a connection with the inputs `host`, `port`, `tls`, `ca`, `clientCert` and `clientKey`. `ports` are the usual ones
 /// without and with TLS. Returns the way to the server with a connection without TLS; with TLS the handshake has shown what it speaks.
 pub(crate) async fn dial(
-    http: &Http,
-    connection: &ResolvedConnection,
+    Target { http, connection, log }: Target<'_>,
     (subject, ports): (&str, (u16, u16)),
-    log: &dyn LogSink,
 ) -> Result<(Box<dyn Duplex>, Option<Route>), ActionError> {
     let inputs = Inputs(connection);
     let (to, uses_tls) = endpoint(connection, subject, ports);
@@ -166,7 +167,7 @@ fn endpoint<'c>(
 /// Adds the likely cause to the error of a login over a connection that [`dial`] has opened.
 pub(crate) async fn explained_login(
     error: ActionError,
-    connection: &ResolvedConnection,
+    Target { connection, .. }: Target<'_>,
     route: Option<&Route>,
 ) -> ActionError {
     let host = Inputs(connection).text("host").unwrap_or_default();

@@ -44,6 +44,47 @@ pub(crate) fn connect(registry: &Registry, kind: &str, with: serde_json::Value) 
     kind.resolve("bus", &json(with)).expect("a connection")
 }
 
+/// A server of a test with a connection to it.
+pub(crate) struct Broker<S> {
+    pub server: S,
+    pub registry: Registry,
+    pub http: Http,
+    pub connection: ResolvedConnection,
+}
+
+impl<S> Broker<S> {
+    pub(crate) fn of(server: S, kind: &str, with: serde_json::Value) -> Self {
+        let (registry, http) = (registry(), http(&["127.0.0.1"]));
+        let connection = connect(&registry, kind, with);
+        Self { server, registry, http, connection }
+    }
+
+    pub(crate) async fn call(&self, action: &str, inputs: serde_json::Value) -> Result<Value, ActionError> {
+        self.call_as(action, inputs, "execution.step").await
+    }
+
+    /// Calls an action in the step with this key.
+    pub(crate) async fn call_as(
+        &self,
+        action: &str,
+        inputs: serde_json::Value,
+        key: &str,
+    ) -> Result<Value, ActionError> {
+        call(&self.registry, &self.http, &self.connection, action, (inputs, key)).await
+    }
+
+    /// Opens a source, with `with` over another connection of this kind.
+    pub(crate) async fn source(
+        &self,
+        with: Option<(&str, serde_json::Value)>,
+        event: (&str, serde_json::Value),
+    ) -> Result<Box<dyn MessageSource>, ActionError> {
+        let other = with.map(|(kind, with)| connect(&self.registry, kind, with));
+        let connection = other.as_ref().unwrap_or(&self.connection);
+        open(&self.registry, &self.http, connection, event).await
+    }
+}
+
 pub(crate) async fn call(
     registry: &Registry,
     http: &Http,

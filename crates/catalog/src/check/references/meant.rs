@@ -208,7 +208,7 @@ impl Checker<'_> {
         let message = format!("`trigger.results.body` has no `{member}`: the received data is below `data`");
         let diagnostic = Diagnostic::error("unknown-member", message, position.span);
         if text::diagnostic::nearest(member, members.iter().copied()).is_some() {
-            return Some(position.nearest(diagnostic, member, &members));
+            return Some(position.nearest(diagnostic, member, members));
         }
         let diagnostic = diagnostic.allowed(members.iter().copied());
         let meant = if matches!(trigger.start_form(), StartForm::Inputs) {

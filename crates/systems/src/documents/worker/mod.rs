@@ -22,6 +22,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use script::{Channel, Task};
 
 use super::job::{InputInfo, Job, MAX_JSON, Message};
+pub(super) use archive::{checked_name, shown};
 use channel::Daemon;
 use failure::Failure;
 pub use fuzzing::read_document;

@@ -12,6 +12,7 @@ use super::mailbox::Access;
 use super::session::Session;
 use super::{flag_of, input_error, text_of, unknown_outcome};
 use crate::mail::keywords;
+use crate::spec::content_of;
 
 /// The bytes that are read and sent at a time.
 const CHUNK: usize = 128 << 10;
@@ -52,14 +53,7 @@ struct Message {
 
 impl Message {
     async fn read(call: &Call<'_>) -> Result<Self, ActionError> {
-        let data = match call.inputs.get("content") {
-            Some(Value::File(file)) => file.data.clone(),
-            Some(Value::String(text)) => Data::from(text.as_bytes().to_vec()),
-            other => {
-                let kind = other.map_or("nothing", Value::kind);
-                return Err(input_error(format!("`content` is a {kind}; it takes a text or a file")));
-            }
-        };
+        let data = content_of(call.inputs, "content")?.data;
         if data.len() > MAX_SIZE {
             let most = text::units::format_size(MAX_SIZE as u64);
             return Err(ActionError::new(ErrorKind::Limit, format!("`content` has more than {most}")));

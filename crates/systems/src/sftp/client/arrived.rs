@@ -14,9 +14,9 @@ use model::ActionError;
 use sha2::{Digest as _, Sha256};
 use value::{Map, Value};
 
+use super::flag_of;
 use super::folder::{Entry, entries};
 use super::session::Session;
-use super::{flag_of, text_of};
 use crate::connection::Inputs;
 
 /// The largest number of folders that are remembered.
@@ -43,7 +43,7 @@ impl Arrivals {
         call: &Call<'_>,
         connection: &ResolvedConnection,
     ) -> Result<Value, ActionError> {
-        let settle = super::settle(text_of(call.inputs, "settle"))?;
+        let settle = super::settle(call.inputs)?;
         let mut files = entries(session, call.inputs).await?;
         files.retain(|entry| entry.kind == "file");
         let now = call.http.timer().now();

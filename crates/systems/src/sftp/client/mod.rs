@@ -24,7 +24,7 @@ pub(in crate::sftp) use arrived::Arrivals;
 pub(in crate::sftp) use change::Moves;
 pub(in crate::sftp) use session::Session;
 
-use super::{Kind, Sftp, input_error, settle};
+use super::{Kind, Sftp, input_error, path_of, settle};
 use crate::connection::within;
 use crate::pool;
 
@@ -73,13 +73,4 @@ fn text_of<'a>(inputs: &'a Map, name: &str) -> &'a str {
 
 fn flag_of(inputs: &Map, name: &str) -> bool {
     inputs.get(name).and_then(Value::as_bool).unwrap_or(false)
-}
-
-/// The path in an input. The protocol ends a path at its end, and a server at a NUL.
-fn path_of<'a>(inputs: &'a Map, name: &str) -> Result<&'a str, ActionError> {
-    match text_of(inputs, name) {
-        "" => Err(input_error(format!("`{name}` is empty; `.` is the folder of the account"))),
-        path if path.contains('\0') => Err(input_error(format!("`{name}` has a NUL character"))),
-        path => Ok(path),
-    }
 }

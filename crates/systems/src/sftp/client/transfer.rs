@@ -14,6 +14,7 @@ use super::folder::{Entry, name_of};
 use super::session::Session;
 use super::{flag_of, input_error, path_of};
 use crate::file::bytes_of;
+use crate::spec::content_of;
 
 /// The bytes of a piece, which every server takes.
 const PIECE: usize = 32 << 10;
@@ -99,7 +100,7 @@ async fn piece(session: &Session, handle: &str, offset: u64, length: u64) -> Res
 /// `sftp.put`.
 pub(super) async fn put(session: &Session, call: &Call<'_>) -> Result<Value, ActionError> {
     let path = path_of(call.inputs, "path")?;
-    let data = content(call.inputs)?;
+    let data = content_of(call.inputs, "content")?.data;
     let part = part_of(path, call.idempotency_key);
     let replace = flag_of(call.inputs, "replace");
     call.http.dialer().pass_gate().await;
@@ -124,17 +125,6 @@ pub(super) async fn put(session: &Session, call: &Call<'_>) -> Result<Value, Act
     let entries =
         [("path", Value::from(path)), ("size", Value::from(size)), ("repeated", Value::from(is_repeated))];
     Ok(Value::from(Map::from_iter(entries)))
-}
-
-fn content(inputs: &Map) -> Result<Data, ActionError> {
-    match inputs.get("content") {
-        Some(Value::File(file)) => Ok(file.data.clone()),
-        Some(Value::String(text)) => Ok(Data::from(text.as_bytes().to_vec())),
-        other => {
-            let kind = other.map_or("nothing", Value::kind);
-            Err(input_error(format!("`content` is a {kind}; it takes a text or a file")))
-        }
-    }
 }
 
 /// The path of the file until it is complete. Each attempt of the step has the same.

@@ -9,11 +9,9 @@ use tokio::sync::Notify;
 
 use super::PostgresServer;
 use super::failure::failure;
-use crate::sql::params::input_error;
+use crate::sql::list::check_channel;
 use crate::sql::statement::Dialect;
 
-/// The longest name of a channel, in bytes: PostgreSQL cuts longer ones.
-const MAX_CHANNEL: usize = 63;
 /// The time without a notification after which the connection is tried.
 const SILENCE: Duration = Duration::from_secs(60);
 /// The time for the answer of the server.
@@ -39,11 +37,7 @@ impl PostgresServer<'_> {
         channel: &str,
         wake: &(dyn Fn() + Send + Sync),
     ) -> Result<std::convert::Infallible, ActionError> {
-        if channel.is_empty() || channel.len() > MAX_CHANNEL || channel.contains('\0') {
-            return Err(input_error(format!(
-                "`wake` is the name of a channel with at most {MAX_CHANNEL} bytes"
-            )));
-        }
+        check_channel(channel)?;
         let seen = Arc::<Notify>::default();
         let silent = || {
             let message =

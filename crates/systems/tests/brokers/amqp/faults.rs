@@ -69,14 +69,14 @@ async fn a_killed_server_loses_no_message_and_is_dialled_anew() {
     let mut source = broker.open("orders").await.expect("it opens");
     let messages = take(&mut *source, 10).await;
     let publish = serde_json::json!({"routingKey": "orders", "body": "a"});
-    broker.call("amqp.publish", publish.clone(), "a").await.expect("it is sent");
+    broker.call_as("amqp.publish", publish.clone(), "a").await.expect("it is sent");
     broker.server.kill();
     let settled = source.settle(vec![(messages[0].token, Fate::Done)]).await;
     assert!(settled.is_err(), "nothing has confirmed it");
-    let error = broker.call("amqp.publish", publish.clone(), "b").await.expect_err("it is gone");
+    let error = broker.call_as("amqp.publish", publish.clone(), "b").await.expect_err("it is gone");
     assert_eq!(error.kind.to_string(), "network", "{error:?}");
     broker.server.start_again().expect("it starts");
-    broker.call("amqp.publish", publish, "b").await.expect("it is sent");
+    broker.call_as("amqp.publish", publish, "b").await.expect("it is sent");
     let mut source = broker.open("orders").await.expect("it opens");
     let ids: Vec<String> = take(&mut *source, 10).await.into_iter().map(|message| message.id).collect();
     assert_eq!(ids, ["orders:kept", "orders:a", "orders:b"]);

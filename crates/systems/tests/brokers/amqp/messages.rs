@@ -22,7 +22,7 @@ pub(super) async fn messages_come_in_order_and_with_all_that_the_server_knows(br
         "routingKey": queue, "body": {"n": 3}, "headers": {"Tenant": "acme", "try": 2, "deep": {"a": [true, null]}},
         "correlationId": "c-1", "replyTo": "answers", "type": "order", "priority": 3
     });
-    broker.call("amqp.publish", publish, "execution.step").await.expect("it is published");
+    broker.call("amqp.publish", publish).await.expect("it is published");
     let mut source = broker.open(queue).await.expect("it opens");
     let messages = take(&mut *source, 10).await;
     let bodies: Vec<&[u8]> = messages.iter().map(|message| &*message.body).collect();
@@ -197,7 +197,7 @@ pub(super) async fn a_copy_of_a_message_is_published_with_the_reason(broker: &Br
     let mut client = broker.server.client();
     let dead = format!("{queue}.dead");
     let publish = json!({"routingKey": queue, "body": "bad", "headers": {"Tenant": "acme"}});
-    broker.call("amqp.publish", publish, "id-1").await.expect("it is published");
+    broker.call_as("amqp.publish", publish, "id-1").await.expect("it is published");
     let mut source = broker.open(queue).await.expect("it opens");
     let message = take(&mut *source, 1).await.remove(0);
     let error = source.forward(&dead, &message, "key", "bad").await.expect_err("there is no such queue");

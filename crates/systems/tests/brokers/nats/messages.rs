@@ -26,7 +26,6 @@ async fn messages_come_in_order_and_with_all_that_the_server_knows() {
         .call(
             "nats.publish",
             json!({"subject": "orders.paid", "body": "four", "headers": {"Tenant": "acme"}}),
-            "k",
         )
         .await
         .expect("it is published");

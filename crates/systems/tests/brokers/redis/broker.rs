@@ -1,31 +1,20 @@
 //! A server of a test with a connection to it.
 
-use connector::{Http, MessageSource, Registry, ResolvedConnection};
+use std::time::Duration;
+
+use connector::MessageSource;
 use model::ActionError;
 use serde_json::json;
 use servers::redis::Server;
-use value::Value;
 
-use crate::support::{call, connect, http, open, registry};
-
-pub(crate) struct Broker {
-    pub server: Server,
-    pub registry: Registry,
-    pub http: Http,
-    pub connection: ResolvedConnection,
-}
+pub(crate) type Broker = crate::support::Broker<Server>;
 
 impl Broker {
     /// Starts a server; `None` if it is not installed.
     pub(crate) fn start() -> Option<Self> {
         let server = Server::start()?;
-        let (registry, http) = (registry(), http(&["127.0.0.1"]));
-        let connection = connect(&registry, "redis.server", with(server.port));
-        Some(Self { server, registry, http, connection })
-    }
-
-    pub(crate) async fn call(&self, action: &str, inputs: serde_json::Value) -> Result<Value, ActionError> {
-        call(&self.registry, &self.http, &self.connection, action, (inputs, "execution.step")).await
+        let with = with(server.port);
+        Some(Self::of(server, "redis.server", with))
     }
 
     /// Opens a source of the stream `orders` from its oldest entry.
@@ -37,13 +26,20 @@ impl Broker {
         &self,
         inputs: serde_json::Value,
     ) -> Result<Box<dyn MessageSource>, ActionError> {
-        open(&self.registry, &self.http, &self.connection, ("redis.message", inputs)).await
+        self.source(None, ("redis.message", inputs)).await
     }
 
     /// Opens a source of the stream through another port.
     pub(crate) async fn open_at(&self, port: u16) -> Box<dyn MessageSource> {
-        let connection = connect(&self.registry, "redis.server", with(port));
-        open(&self.registry, &self.http, &connection, ("redis.message", inputs())).await.expect("it opens")
+        let source = self.source(Some(("redis.server", with(port))), ("redis.message", inputs())).await;
+        source.expect("it opens")
+    }
+}
+
+/// Lets a source wait until it only waits for new messages: its first looks are for messages that were left.
+pub(crate) async fn wait_for_new(source: &mut dyn MessageSource) {
+    for _ in 0..3 {
+        source.wait(Duration::from_millis(1)).await.expect("it waits");
     }
 }
 

@@ -7,16 +7,27 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 use servers::Proxy;
 
-use super::broker::Broker;
+use super::broker::{Broker, wait_for_new};
 use crate::support::{PATIENCE, call, connect, take};
+
+/// Waits until the proxy has swallowed a request.
+async fn request_comes(proxy: &Proxy) {
+    while !proxy.has_swallowed() {
+        drop(tokio::time::timeout(Duration::from_millis(5), std::future::pending::<()>()).await);
+    }
+}
 
 #[tokio::test]
 async fn a_connection_that_is_cut_ends_a_wait_at_once() {
     let Some(broker) = Broker::start() else { return };
     let proxy = Proxy::start(broker.server.port).expect("a proxy");
     let mut source = broker.open_at(proxy.port).await;
-    assert_eq!(source.wait(Duration::from_millis(10)).await, Ok(false));
-    let cut = async { proxy.cut() };
+    wait_for_new(&mut *source).await;
+    proxy.swallow(Some(b"XREADGROUP"));
+    let cut = async {
+        request_comes(&proxy).await;
+        proxy.cut();
+    };
     let both = async { tokio::join!(source.wait(PATIENCE * 6), cut) };
     let (waited, ()) = tokio::time::timeout(PATIENCE, both).await.expect("it ends at once");
     assert_eq!(waited.expect_err("it was cut").kind.to_string(), "network");
@@ -26,10 +37,7 @@ async fn a_connection_that_is_cut_ends_a_wait_at_once() {
 async fn a_wait_that_nobody_awaits_any_more_loses_no_message() {
     let Some(broker) = Broker::start() else { return };
     let mut source = broker.open().await;
-    // The first looks are for messages that were left.
-    for _ in 0..3 {
-        source.wait(Duration::from_millis(1)).await.expect("it waits");
-    }
+    wait_for_new(&mut *source).await;
     drop(tokio::time::timeout(Duration::from_millis(50), source.wait(PATIENCE * 6)).await);
     let id = broker.server.client().add("orders", b"kept");
     let message = take(&mut *source, 1).await.remove(0);
@@ -67,8 +75,11 @@ async fn a_server_that_stands_still_ends_a_step_whose_outcome_nobody_knows_and_i
     let error = got.expect_err("it stands still");
     assert_eq!((error.kind.to_string().as_str(), error.outcome_unknown), ("timeout", false), "{error:?}");
     assert_eq!(waited.expect_err("it stands still").kind.to_string(), "timeout");
+    let mut client = broker.server.client();
+    let before = client.connections();
     let got = broker.call("redis.get", json!({"key": "n"})).await.expect("it goes on");
     assert_eq!(got.get("value"), Some("2".into()), "it had come");
+    assert_eq!(client.connections() - before, 1, "it is dialled anew");
 }
 
 #[tokio::test]
@@ -83,9 +94,7 @@ async fn a_write_whose_answer_is_lost_has_an_unknown_outcome() {
     call("n").await.expect("it works");
     proxy.swallow(Some(b"INCRBY"));
     let cut = async {
-        while !proxy.has_swallowed() {
-            drop(tokio::time::timeout(Duration::from_millis(5), std::future::pending::<()>()).await);
-        }
+        request_comes(&proxy).await;
         proxy.cut();
     };
     let (called, ()) = tokio::join!(call("n"), cut);

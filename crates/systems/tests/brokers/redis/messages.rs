@@ -6,7 +6,7 @@ use connector::{Fate, Message, MessageSource, TakeLimits};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
-use super::broker::{Broker, inputs};
+use super::broker::{Broker, inputs, wait_for_new};
 use crate::support::{PATIENCE, take};
 
 const GROUP: [&str; 2] = ["orders", "shop"];
@@ -191,12 +191,13 @@ async fn one_request_takes_no_more_messages_and_bytes_than_it_may() {
 async fn messages_above_the_room_for_them_all_come_and_none_is_held_twice() {
     let Some(broker) = Broker::start() else { return };
     let mut client = broker.server.client();
+    let mut source = broker.open().await;
+    wait_for_new(&mut *source).await;
     // A small one lets the source ask for many.
     client.add("orders", b"0");
     for number in 1..=6_u8 {
         client.add("orders", &vec![b'0' + number; 3 << 20]);
     }
-    let mut source = broker.open().await;
     let mut got = Vec::new();
     while got.len() < 7 {
         assert!(source.wait(PATIENCE).await.expect("it waits"));
