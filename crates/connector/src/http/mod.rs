@@ -217,7 +217,7 @@ pub struct Http {
     pub(crate) guard: Arc<Guard>,
     pub(crate) host_limits: host_limits::HostLimits,
     pub(crate) hosts: host_health::HostTable,
-    pub(crate) greetings: Arc<crate::net::Greetings>,
+    pub(crate) greetings: Arc<crate::net::greetings::Greetings>,
     /// Turns to read files for the body of a request.
     encoders: Semaphore,
     file_memory: FileMemory,

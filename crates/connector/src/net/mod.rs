@@ -1,6 +1,7 @@
 //! Connections to other systems for protocols other than HTTP, under the guard, the gate and the states of hosts that requests
 //! have.
 
+pub(crate) mod greetings;
 mod probe;
 mod tls;
 
@@ -16,8 +17,7 @@ use url::Url;
 use crate::http::{CallOutcome, Gate, HostPolicy, Http, Timer, transport_failure};
 use crate::log::LogSink;
 
-pub use probe::Greeting;
-pub(crate) use probe::Greetings;
+pub use greetings::Greeting;
 pub use tls::{TlsFiles, secure, tls_config, tls_config_for};
 
 /// Opens connections. It is the only way to a socket, as [`Http`] is for requests.
@@ -54,7 +54,7 @@ pub struct Route {
     timeout: Duration,
     gate: Option<Arc<dyn Gate>>,
     timer: Arc<dyn Timer>,
-    greetings: Arc<Greetings>,
+    greetings: Arc<greetings::Greetings>,
 }
 
 impl Http {
