@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tempfile::TempDir;
 
-use crate::{Running, free_port};
+use crate::{Running, free_port, until_closed};
 
 /// The program, where Debian has it.
 const PROGRAM: &str = "/usr/sbin/dovecot";
@@ -109,7 +109,10 @@ impl Server {
         let running = self.running.take().ok_or(io::ErrorKind::NotConnected)?;
         // Else it would start its parts again.
         running.signal("STOP")?;
-        running.signal_parts("KILL", &[])
+        running.signal_parts("KILL", &[])?;
+        drop(running);
+        // A part that is just ending still accepts, and would be taken for the next server.
+        until_closed(self.port)
     }
 
     /// Lets it stand still, or go on.

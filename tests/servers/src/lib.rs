@@ -147,6 +147,18 @@ impl Running {
     }
 }
 
+/// Waits until nothing listens on a port of loopback.
+fn until_closed(port: u16) -> io::Result<()> {
+    let begun = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_ok() {
+        if begun.elapsed() > PATIENCE {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the server does not end"));
+        }
+        std::thread::park_timeout(CHECK_INTERVAL);
+    }
+    Ok(())
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         drop(self.process.stdin.take());

@@ -80,7 +80,7 @@ fn replace(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
 async fn a_message_names_the_file_that_is_wrong() {
     let good = json!({"name": "a", "content": "1"});
     for (wrong, words) in
-        [("../x", "`files[2]`: the name `../x`"), ("a", "`files[2]`: two files are called `a`")]
+        [("../x", "`files[2]` has the name `../x`"), ("a", "`files`: two files are called `a`")]
     {
         let files = json!({"files": [good, {"name": "b", "content": "2"}, {"name": wrong, "content": "3"}]});
         let (_, message) = fails("zip.pack", &inputs(files, &[])).await;
