@@ -27,7 +27,7 @@ pub(crate) trait Pooled: Send + Sized + 'static {
     fn is_usable(&self) -> bool;
 }
 
-/// A session without a command that begins each call and changes nothing, by which a lost connection is noticed.
+/// A session whose calls do not start with a harmless command: a lost connection has to be noticed by a probe.
 #[cfg(feature = "sftp")]
 pub(crate) trait Probed: Pooled {
     /// Asks the server for an answer, with a request that changes nothing. Returns false if none comes.
@@ -56,7 +56,7 @@ pub(crate) struct Size {
     pub kept: usize,
 }
 
-/// The sessions of a connection to a server of files or mail: as many as it takes, of which few wait for the next step.
+/// The sessions of a connection to a server of files or mail: no limit on those in use; at most four wait for the next step.
 #[cfg(any(feature = "mail", feature = "sftp"))]
 pub(crate) const OF_SERVERS: Size = Size { used: None, kept: 4 };
 /// The time for which each of them waits.

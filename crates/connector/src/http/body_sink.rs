@@ -20,7 +20,7 @@ pub trait BodySink: Send + Sync {
 }
 
 impl Http {
-    /// Passes a body on as it arrives. Returns its begin if a recording needs it, and else nothing.
+    /// Passes a body on as it arrives. Returns its start if a recording needs it, and else nothing.
     pub(super) async fn stream_body(
         &self,
         mut response: reqwest::Response,

@@ -246,7 +246,7 @@ const WEB_IDENTITY: [(&str, &str); 3] = [
     ("/jwt", "canary-signed-token"),
 ];
 
-/// The answer of the token service with keys that end an hour after the begin of the clock of tests, or later.
+/// The answer of the token service with keys that end an hour after the start of the clock of tests, or later.
 fn issued_keys(number: usize, hour: usize) -> ServerReply {
     let fields = format!(
         "<AccessKeyId>ASIA{number}</AccessKeyId><SecretAccessKey>canary-secret-{number}</SecretAccessKey>\

@@ -228,7 +228,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// The mark behind the step of an [`Event::StepContextRecorded`] that shows its begin.
+    /// The mark behind the step of an [`Event::StepContextRecorded`] that shows its start.
     pub const BEGUN: &str = "#begun";
 
     /// The mark behind the step of an [`Event::StepClosing`] that shows the end of lists side by side: of that step, or of the list that

@@ -137,7 +137,7 @@ impl Run {
         self.answered(call, connection.as_ref(), is_double, bounded, &answers).await
     }
 
-    /// Records the begin of a call with an outside effect, and returns its time; `None` if the call has begun before.
+    /// Records the start of a call with an outside effect, and returns its time; `None` if the call has begun before.
     async fn begin_call(
         &self,
         step: &Step,

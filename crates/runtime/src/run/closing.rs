@@ -150,7 +150,7 @@ impl Run {
         Ok(Some(error))
     }
 
-    /// The frame of closing steps, in the iterations of `around`. If they may outlive this process, the begin of their time limit is
+    /// The frame of closing steps, in the iterations of `around`. If they may outlive this process, the start of their time limit is
     /// recorded, so that it goes on after a pause or a restart.
     pub(super) fn frame_of_closing(&self, list: &Block, around: &Frame) -> Frame {
         let now = self.context.clock.monotonic_now();

@@ -13,7 +13,7 @@ use crate::secrets::PROVIDER_FAILURE;
 
 /// The time after which variables are read again while a provider of secrets fails. The execution is suspended meanwhile.
 const AGAIN_AFTER: Duration = Duration::from_secs(10);
-/// The same for closing steps, which wait in memory, since their limit counts from the begin of the wait.
+/// The same for closing steps, which wait in memory, since their limit counts from the start of the wait.
 const AGAIN_IN_CLOSING: Duration = Duration::from_secs(2);
 
 impl Run {

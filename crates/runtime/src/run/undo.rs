@@ -14,7 +14,7 @@ use super::{Exit, Run};
 /// A step that may have to be undone.
 pub(crate) struct PendingUndo {
     step: Arc<str>,
-    /// Variables at the end of the step, or at its begin while it has not ended; with the loop item.
+    /// Variables at the end of the step, or at its start while it has not ended; with the loop item.
     names: Value,
     frame: Frame,
 }

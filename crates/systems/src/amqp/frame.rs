@@ -89,7 +89,7 @@ impl<S: AsyncRead + Unpin> Frames<S> {
     }
 }
 
-/// The size of the frame at the begin, once it is known.
+/// The size of the frame at the start, once it is known.
 fn wanted(buffer: &[u8]) -> io::Result<Option<usize>> {
     match buffer.first() {
         None | Some(&(METHOD | HEADER | BODY | HEARTBEAT)) => {}

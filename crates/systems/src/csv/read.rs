@@ -233,7 +233,7 @@ struct Quotes<R> {
 /// The place of the next byte.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// At the begin of a cell.
+    /// At the start of a cell.
     Begin,
     /// In a cell without a quote.
     Plain,

@@ -118,7 +118,7 @@ pub(super) fn read_entries(value: Value) -> Result<Vec<Entry>, ActionError> {
 fn bytes_of(value: Value, is_cut: &mut bool) -> Result<Bytes, ActionError> {
     match value {
         Value::BulkString(bytes) => Ok(bytes.into()),
-        // A text that was too long: its size, and its begin.
+        // A text that was too long: its size, and its start.
         Value::Array(parts) => match <[Value; 2]>::try_from(parts) {
             Ok([Value::Int(_), Value::BulkString(bytes)]) => {
                 *is_cut = true;

@@ -16,7 +16,7 @@ use crate::spec::period_of;
 
 /// The longest life of an address with a signature.
 const MAX_LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// The begin of the names of headers with texts of the author.
+/// The start of the names of headers with texts of the author.
 pub(super) const METADATA: &str = "x-amz-meta-";
 
 /// `s3.get`.
@@ -42,7 +42,7 @@ pub(super) async fn get(bucket: &Bucket<'_>) -> Result<Value, ActionError> {
 /// Compares the file with the checksum that the store has of the object.
 fn check_whole(bucket: &Bucket<'_>, response: &Response, data: &value::Data) -> Result<(), ActionError> {
     let length = response.header("content-length").and_then(|length| length.parse::<usize>().ok());
-    // A part of an object has no checksum, nor has an object that was sent in parts, nor the begin of one in a recording.
+    // A part of an object has no checksum, nor has an object that was sent in parts, nor the start of one in a recording.
     let is_whole = response.status.as_u16() == 200 && length == Some(data.len());
     let expected = response.header("x-amz-checksum-sha256").filter(|sum| is_whole && !sum.contains('-'));
     match expected {

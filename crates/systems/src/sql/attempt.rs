@@ -39,7 +39,7 @@ pub(super) async fn run(sql: &Sql, call: &Call<'_>) -> Result<Value, ActionError
                 ErrorKind::Timeout,
                 format!("{} did not answer within {limit}", sql.subject),
             );
-            // Without the begin of a commit, the end of the session takes everything back.
+            // Without the start of a commit, the end of the session takes everything back.
             let is_unknown = attempts.commits.load(Ordering::Relaxed);
             Err(if is_unknown { error.with_outcome_unknown() } else { error })
         }

@@ -76,7 +76,7 @@ pub(super) fn inputs_of(inputs: &Map) -> Json {
     serde_json::from_str(&described.to_json()).unwrap_or_default()
 }
 
-/// The value with the begin of each file, in memory.
+/// The value with the start of each file, in memory.
 fn shortened(value: &Value) -> Value {
     replaced(value, &|file| {
         let mut begin = vec![0; file.data.len().min(MAX_FILE)];

@@ -79,12 +79,12 @@ impl Journal {
         state.record(&*self.clock, Event::StepContextRecorded { at, step, state: value::Value::Null });
     }
 
-    /// True if the begin of the step is recorded, in any attempt of the execution.
+    /// True if the start of the step is recorded, in any attempt of the execution.
     pub(crate) fn has_begun(&self, step: &str) -> bool {
         self.state().begun.steps.contains(step)
     }
 
-    /// True if the begin of the step is recorded more than once.
+    /// True if the start of the step is recorded more than once.
     pub(crate) fn begins_again(&self, step: &str) -> bool {
         self.state().begun.again.contains(step)
     }

@@ -176,7 +176,7 @@ pub(in crate::documents) fn checked_name(name: &str) -> Result<&str, &'static st
     }
 }
 
-/// The begin of a name, for messages.
+/// The start of a name, for messages.
 pub(in crate::documents) fn shown(name: &str) -> String {
     name.chars().take(100).flat_map(char::escape_debug).collect()
 }

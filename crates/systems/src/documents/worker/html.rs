@@ -22,7 +22,7 @@ const MAX_PAGE: u64 = 32 << 20;
 const MAX_DEPTH: usize = 2_000;
 /// The bytes that are parsed between two checks of the page's bounds.
 const PIECE: usize = 4 << 10;
-/// The begin of a page that may name its encoding, in bytes, as browsers have it.
+/// The start of a page that may name its encoding, in bytes, as browsers have it.
 const PRESCAN: usize = 1024;
 /// The largest span of a cell, as browsers have it.
 const MAX_SPAN: u32 = 1_000;
@@ -203,7 +203,7 @@ fn decode<'b>(bytes: &'b [u8], charset: Option<&str>) -> Cow<'b, str> {
     encoding.decode(bytes).0
 }
 
-/// The encoding that a `<meta>` at the begin of a page names.
+/// The encoding that a `<meta>` at the start of a page names.
 fn meta_charset(bytes: &[u8]) -> Option<&'static Encoding> {
     let begin = bytes.get(..bytes.len().min(PRESCAN)).unwrap_or_default();
     let begin = String::from_utf8_lossy(begin).to_ascii_lowercase();

@@ -135,7 +135,7 @@ fn joined(folder: &str, name: &str) -> String {
 /// True if a name fits a pattern, in which `*` is any text and `?` a character. Takes at most their lengths, multiplied.
 fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
-    // True at the number of characters that the begin of the pattern can take.
+    // True at the number of characters that the start of the pattern can take.
     let mut reached = vec![false; name.len() + 1];
     if let Some(first) = reached.first_mut() {
         *first = true;

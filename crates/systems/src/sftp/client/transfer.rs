@@ -136,7 +136,7 @@ fn part_of(path: &str, idempotency_key: &str) -> String {
     format!("{folder}.{name}.{hash}.part")
 }
 
-/// Writes a file from its begin, with several pieces on their way, and syncs it.
+/// Writes a file from its start, with several pieces on their way, and syncs it.
 async fn write(session: &Session, path: &str, data: &Data) -> Result<(), ActionError> {
     let flags = OpenFlags::CREATE | OpenFlags::TRUNCATE | OpenFlags::WRITE;
     let handle = session.open_file(path, flags).await?;

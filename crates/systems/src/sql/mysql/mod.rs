@@ -135,7 +135,7 @@ struct MysqlSession {
     route: Route,
     subject: String,
     is_mariadb: bool,
-    /// True from the begin of a transaction to its end: then the session is not given back, but closed.
+    /// True from the start of a transaction to its end: then the session is not given back, but closed.
     is_busy: bool,
     /// True if the rows of a statement were not all read.
     is_cut: bool,

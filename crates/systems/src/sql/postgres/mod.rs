@@ -180,7 +180,7 @@ struct PostgresSession {
     subject: String,
     prepared: HashMap<String, Statement>,
     too_large: TooLarge,
-    /// True from the begin of a transaction to its end: then the session is not given back, but closed.
+    /// True from the start of a transaction to its end: then the session is not given back, but closed.
     is_busy: bool,
     /// True if the rows of a statement were not all read.
     is_cut: bool,

@@ -138,7 +138,7 @@ fn fraction(time: Time) -> f64 {
     (f64::from(seconds) + f64::from(time.subsec_nanosecond()) / 1e9) / 86_400.0
 }
 
-/// The days since the begin of 1900, as spreadsheets count them: with a 29 February.
+/// The days since the start of 1900, as spreadsheets count them: with a 29 February.
 fn days(date: Date) -> Option<i32> {
     let days = jiff::civil::date(1899, 12, 31).until((jiff::Unit::Day, date)).ok()?.get_days();
     let days = if date >= jiff::civil::date(1900, 3, 1) { days + 1 } else { days };

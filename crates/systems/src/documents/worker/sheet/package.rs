@@ -26,7 +26,7 @@ pub(super) fn sheet_path(index: usize) -> String {
     format!("xl/worksheets/sheet{}.xml", index + 1)
 }
 
-/// The begin of a sheet.
+/// The start of a sheet.
 pub(super) fn sheet_head() -> String {
     format!("{HEAD}<worksheet xmlns=\"{MAIN}\">")
 }

@@ -13,7 +13,7 @@ use super::super::failure::Failure;
 use super::super::rows::Rows;
 use super::cell::{self, Problem};
 
-/// The begin of a file of the older formats.
+/// The start of a file of the older formats.
 const OLE: [u8; 4] = [0xD0, 0xCF, 0x11, 0xE0];
 
 /// `sheet.read`.

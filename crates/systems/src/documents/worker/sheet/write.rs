@@ -149,7 +149,7 @@ impl<W: Write> SheetWriter<'_, W> {
         written
     }
 
-    /// Writes the begin of the sheet and the header row.
+    /// Writes the start of the sheet and the header row.
     fn begin(&mut self, columns: &[WriteColumn]) -> Result<(), Failure> {
         if columns.iter().any(|column| column.width.is_some()) {
             self.xml.push_str("<cols>");
